@@ -1,0 +1,26 @@
+# cistern_use_torch_pool(<target>): compiles a target that includes torch/torch.h in the Ninja pool torch_pool,
+# one job for each 2.5 GiB of memory, so that a small machine does not swap or kill the compiler.
+cmake_host_system_information(RESULT memory_mib QUERY TOTAL_PHYSICAL_MEMORY)
+cmake_host_system_information(RESULT torch_jobs QUERY NUMBER_OF_LOGICAL_CORES)
+if(EXISTS /sys/fs/cgroup/memory.max)
+  file(READ /sys/fs/cgroup/memory.max limit_bytes)
+  if(limit_bytes MATCHES "^[0-9]+")
+    math(EXPR limit_mib "${CMAKE_MATCH_0} / 1048576")
+    if(limit_mib LESS memory_mib)
+      set(memory_mib ${limit_mib})
+    endif()
+  endif()
+endif()
+math(EXPR fitting_jobs "${memory_mib} / 2560")
+if(fitting_jobs LESS 1)
+  set(fitting_jobs 1)
+endif()
+if(fitting_jobs LESS torch_jobs)
+  set(torch_jobs ${fitting_jobs})
+endif()
+set_property(GLOBAL APPEND PROPERTY JOB_POOLS torch_pool=${torch_jobs})
+
+function(cistern_use_torch_pool target)
+  set_target_properties(${target} PROPERTIES
+    JOB_POOL_COMPILE torch_pool JOB_POOL_PRECOMPILE_HEADER torch_pool)
+endfunction()
