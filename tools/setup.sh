@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Installs what building needs on Debian 12 or Ubuntu 22.04+; running it again costs a second.
+#   tools/setup.sh              compilers, libraries, and torch 2.11.0 in .venv (CPU: about 0.55 GB of download)
+#   tools/setup.sh --no-torch   without torch, for the presets dev, audit, asan and tsan
+#   tools/setup.sh --tests      also what the tests need
+#   tools/setup.sh --long       also what tools/test.sh --long needs
+#   tools/setup.sh --cuda       also the CUDA libraries that libtorch_cuda needs
+# CISTERN_TORCH=<directory with lib/libc10.so> uses that libtorch instead of installing one.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+exec </dev/null
+PATH=$PATH:/usr/sbin:/sbin
+
+torch=yes tests= long= cuda=
+for option in "$@"; do
+    case $option in
+        --no-torch) torch= ;;
+        --tests) tests=yes ;;
+        --long) tests=yes long=yes ;;
+        --cuda) cuda=yes ;;
+        *) echo "setup.sh: unknown option $option (see the head of this file)" >&2; exit 2 ;;
+    esac
+done
+
+packages=(cmake g++ ninja-build libcli11-dev libspdlog-dev nlohmann-json3-dev zlib1g-dev)
+[ -z "$torch" ] || packages+=(python3-venv)
+[ -z "$tests" ] || packages+=(clang-14 libbenchmark-dev libgmock-dev libgtest-dev librapidcheck-dev python3)
+[ -z "$long" ] || packages+=(debootstrap libgoogle-perftools4)
+
+# Which wheels: torch's own libraries always; NVIDIA's only where the loader has no toolkit to take them from.
+wheels=() pip_options=(--no-deps)
+in_loader() { local libraries; libraries=$(ldconfig -p); for name; do [[ $libraries == *"$name "* ]] || return 1; done; }
+if [ -n "$torch" ] && [ -n "${CISTERN_TORCH:-}" ]; then
+    [ -e "$CISTERN_TORCH/lib/libc10.so" ] || { echo "setup.sh: CISTERN_TORCH=$CISTERN_TORCH holds no lib/libc10.so" >&2; exit 1; }
+elif [ -n "$torch" ]; then
+    wheels=(torch==2.11.0)
+    if [ -n "$cuda" ] && ! in_loader libcudart.so.13 libcupti.so.13 libcublas.so.13 libcudnn.so.9 libnccl.so.2; then
+        pip_options=()
+    else
+        in_loader libcudart.so.13 libcupti.so.13 || wheels+=(nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
+        [ -z "$cuda" ] || wheels+=(nvidia-cufile==1.15.1.6 nvidia-cusparselt-cu13==0.8.0 nvidia-nvshmem-cu13==3.4.5)
+    fi
+fi
+stamp=.venv/cistern-wheels
+wanted="${pip_options[*]} ${wheels[*]}"
+[ ${#wheels[@]} -eq 0 ] || { [ -e $stamp ] && grep -qxF -- "$wanted" $stamp; } || install_wheels=yes
+
+command -v dpkg-query >/dev/null || { echo "setup.sh: needs Debian or Ubuntu; elsewhere install the likes of: ${packages[*]}" >&2; exit 1; }
+missing=()
+for package in "${packages[@]}"; do
+    [[ $(dpkg-query -Wf '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
+done
+
+need_mib=500
+[ ${#missing[@]} -eq 0 ] || need_mib=$((need_mib + 1500))
+[ -z "${install_wheels:-}" ] || need_mib=$((need_mib + (${#pip_options[@]} ? 3000 : 9000)))
+free_mib=$(df -Pm . | awk 'NR == 2 { print $4 }')
+[ "$free_mib" -ge $need_mib ] || { echo "setup.sh: needs $need_mib MiB of free disk here, there are $free_mib" >&2; exit 1; }
+
+if [ ${#missing[@]} -gt 0 ]; then
+    as_root=()
+    if [ "$(id -u)" != 0 ]; then
+        if ! { command -v sudo && { sudo -n true 2>/dev/null || [ -t 1 ]; }; } >/dev/null; then
+            echo "setup.sh: neither root nor sudo; have an administrator run:" >&2
+            echo "  apt-get install -y --no-install-recommends ${missing[*]}" >&2
+            exit 1
+        fi
+        as_root=(sudo)
+    fi
+    "${as_root[@]}" apt-get update -qq
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends "${missing[@]}"
+fi
+
+if [ -n "${install_wheels:-}" ]; then
+    [ -x .venv/bin/pip ] || /usr/bin/python3 -m venv --clear .venv
+    .venv/bin/pip install --quiet --disable-pip-version-check --no-cache-dir "${pip_options[@]}" "${wheels[@]}"
+    echo "$wanted" >>$stamp
+fi
+echo "setup: ready"
