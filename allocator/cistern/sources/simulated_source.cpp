@@ -21,16 +21,18 @@ Refusal refuse_always(SourceVerb verb) {
   return [verb](const SourceCall& call) { return call.verb == verb; };
 }
 
-SimulatedSource::SimulatedSource(SimulatedOptions options) : address_space_bytes_(options.address_space_bytes) {
+SimulatedSource::SimulatedSource(SimulatedOptions options)
+    : address_space_bytes_(options.address_space_bytes) {
   CISTERN_CHECK_NE(options.granule_bytes, std::size_t{0});
   CISTERN_CHECK_EQ(options.granule_bytes & (options.granule_bytes - 1), std::size_t{0});
   CISTERN_CHECK_EQ(options.range_step_bytes % options.granule_bytes, std::size_t{0});
   traits_.name = std::move(options.name);
   traits_.granule_bytes = options.granule_bytes;
   traits_.capacity_bytes = options.capacity_bytes;
-  traits_.range_step_bytes = options.range_step_bytes != 0
-                                 ? options.range_step_bytes
-                                 : round_up(std::max(options.capacity_bytes, std::size_t{1}), options.granule_bytes);
+  traits_.range_step_bytes =
+      options.range_step_bytes != 0
+          ? options.range_step_bytes
+          : round_up(std::max(options.capacity_bytes, std::size_t{1}), options.granule_bytes);
   traits_.whole_only = options.whole_only;
 }
 
@@ -38,7 +40,8 @@ std::optional<SourceRange> SimulatedSource::reserve(std::size_t bytes) {
   CISTERN_CHECK_NE(bytes, std::size_t{0});
   CISTERN_CHECK_EQ(bytes % traits_.granule_bytes, std::size_t{0});
   const bool scripted = begin_call(SourceVerb::kReserve, bytes);
-  const bool fits = bytes <= address_space_bytes_ - spanned_bytes_ && (!traits_.whole_only || has_room(bytes));
+  const bool fits =
+      bytes <= address_space_bytes_ - spanned_bytes_ && (!traits_.whole_only || has_room(bytes));
   if (scripted || !fits) {
     ++mutable_cost(SourceVerb::kReserve).refused;
     return std::nullopt;
@@ -113,7 +116,8 @@ SimulatedSource::Range& SimulatedSource::range_of(RangeId id) {
   return ranges_.find(entry->second)->second;
 }
 
-void SimulatedSource::check_span(const Range& range, std::size_t offset, std::size_t bytes, bool committed) const {
+void SimulatedSource::check_span(const Range& range, std::size_t offset, std::size_t bytes,
+                                 bool committed) const {
   CISTERN_CHECK_NE(bytes, std::size_t{0});
   CISTERN_CHECK_EQ(offset % traits_.granule_bytes, std::size_t{0});
   CISTERN_CHECK_EQ(bytes % traits_.granule_bytes, std::size_t{0});

@@ -1,5 +1,6 @@
-// A device that exists only as numbers: addresses are never dereferenced, so 140 GB are simulated on a laptop.
-// It checks every promise a caller makes to a MemorySource, counts what each verb cost, and fails on command.
+// A device that exists only as numbers: addresses are never dereferenced, so 140 GB are simulated on a
+// laptop. It checks every promise a caller makes to a MemorySource, counts what each verb cost, and fails on
+// command.
 #pragma once
 
 #include <array>
@@ -19,7 +20,7 @@ struct SimulatedOptions {
   std::size_t capacity_bytes = 140 * kGiB;         ///< What all ranges together may hold.
   std::size_t range_step_bytes = 0;                ///< 0: the capacity, rounded up to the granule.
   std::size_t address_space_bytes = 65536 * kGiB;  ///< What all ranges together may span.
-  bool whole_only = false;                         ///< As malloc: reserve takes the memory, commit takes all of it.
+  bool whole_only = false;  ///< As malloc: reserve takes the memory, commit takes all of it.
 };
 
 enum class SourceVerb : std::uint8_t { kReserve, kCommit, kDecommit, kUnreserve };

@@ -1,0 +1,191 @@
+#include "replay_command.hpp"
+
+#include <ostream>
+#include <utility>
+
+#include "cistern/base/units.hpp"
+#include "cistern/core/config.hpp"
+#include "cistern/observe/files.hpp"
+#include "cistern/observe/replay.hpp"
+#include "cistern/observe/svg.hpp"
+#include "cistern/sources/simulated_source.hpp"
+#include "errors.hpp"
+#include "replay_output.hpp"
+
+namespace cistern::cli {
+namespace {
+
+constexpr const char* kFooter =
+    R"(Files: event traces (written by record:FILE or cistern-train --record) or CSV with the
+header action,id,bytes,stream; both plain or gzip, told apart by their content.
+
+Columns: lower bound is the peak of the bytes live at once, ratio is peak reserved / lower bound, remapped is memory
+moved from idle places to where it was needed. Streams are kept, but nothing runs: what one frees, all may reuse.
+
+--json writes {"trace", "runs": [{"strategy", "source", "lower_bound_bytes", "peak_reserved_bytes", "ratio",
+"source_calls", "ns_per_operation", ...}]}; for several files an array of such objects. Nothing else goes to stdout.
+
+Exit code: 0 all allocations served; 1 a file cannot be read or written, or an allocation failed (the results are
+written all the same); 2 the command line is wrong. CISTERN_CONF is not read.)";
+
+/// The command line, understood.
+struct ReplaySettings {
+  std::vector<Strategy> strategies;
+  Options options;
+  SimulatedOptions source;
+  bool preallocate_given = false;  ///< Otherwise its size depends on the trace.
+};
+
+template <class Value>
+Value value_or_usage_error(const std::string& flag, Result<Value, std::string> parsed) {
+  if (!parsed) throw UsageError(flag + ": " + parsed.error());
+  return *parsed;
+}
+
+Strategy parse_strategy(const std::string& name) {
+  if (const std::optional<Strategy> strategy = strategy_from_name(name)) return *strategy;
+  throw UsageError("--strategy: unknown strategy \"" + name + "\", did you mean " +
+                   std::string(nearest_name(name, {"growth", "geometric", "preallocate"})) + "?");
+}
+
+SimulatedOptions simulated_options(const ReplayArguments& arguments) {
+  SimulatedOptions source;
+  source.name = arguments.source;
+  source.granule_bytes = value_or_usage_error("--granule", parse_size(arguments.granule));
+  source.capacity_bytes = value_or_usage_error("--capacity", parse_size(arguments.capacity));
+  source.whole_only = arguments.source == "malloc";
+  const std::size_t granule = source.granule_bytes;
+  if (granule < 4 * kKiB || granule > kGiB || (granule & (granule - 1)) != 0) {
+    throw UsageError("--granule: " + arguments.granule + " is not a power of two from 4KiB to 1GiB");
+  }
+  if (source.capacity_bytes < granule || source.capacity_bytes > 65536 * kGiB) {
+    throw UsageError("--capacity: " + arguments.capacity + " is not between one granule and 65536GiB");
+  }
+  return source;
+}
+
+Options allocator_options(const ReplayArguments& arguments) {
+  Result<Options, ConfigError> parsed = parse_config(arguments.configuration);
+  if (!parsed) {
+    throw UsageError("--conf, character " + std::to_string(parsed.error().position + 1) + ": " +
+                     parsed.error().message);
+  }
+  Options options = *parsed;
+  if (!options.record.empty()) throw UsageError("--conf: record does not apply to a replay");
+  if (!arguments.limit.empty()) options.limit = value_or_usage_error("--limit", parse_limit(arguments.limit));
+  if (!arguments.preallocate.empty()) {
+    options.preallocate = value_or_usage_error("--preallocate", parse_limit(arguments.preallocate));
+  }
+  if (arguments.source == "contiguous") options.remap_slack = 1.0;
+  return options;
+}
+
+ReplaySettings understand(const ReplayArguments& arguments) {
+  ReplaySettings settings;
+  settings.options = allocator_options(arguments);
+  settings.source = simulated_options(arguments);
+  settings.preallocate_given = settings.options.preallocate != Amount{} || settings.options.limit.has_value();
+  for (const std::string& name : arguments.strategies) settings.strategies.push_back(parse_strategy(name));
+  if (settings.strategies.empty()) settings.strategies.push_back(settings.options.strategy);
+  if (!arguments.svg.empty() && arguments.files.size() > 1) {
+    throw UsageError("--svg draws one trace, " + std::to_string(arguments.files.size()) + " are given");
+  }
+  return settings;
+}
+
+Options options_for(const ReplaySettings& settings, Strategy strategy, const ReplayProgram& program) {
+  Options options = settings.options;
+  options.strategy = strategy;
+  if (strategy == Strategy::kPreallocate && !settings.preallocate_given) {
+    const auto wanted = static_cast<std::size_t>(static_cast<double>(program.lower_bound_bytes) * 1.05);
+    options.preallocate = Amount{round_up(wanted, settings.source.granule_bytes)};
+  }
+  return options;
+}
+
+void draw(const ReplaySettings& settings, const ReplayProgram& program, const std::string& path) {
+  std::vector<HeapPanel> panels;
+  for (const Strategy strategy : settings.strategies) {
+    SimulatedSource source(settings.source);
+    panels.push_back(
+        {strategy_name(strategy), replay_events(program, options_for(settings, strategy, program), source)});
+  }
+  OutputFile file(path);
+  file.write(draw_heap(program.name, panels));
+  file.close();
+}
+
+void report_failures(const std::vector<ReplayRun>& runs) {
+  for (const ReplayRun& run : runs) {
+    const ReplayResult& result = run.result;
+    if (result.failure_count == 0) continue;
+    throw DataError(run.trace + " under " + strategy_name(run.options.strategy) + ": " +
+                    std::to_string(result.failure_count) +
+                    " allocations failed, the first so: " + result.first_failure->cause());
+  }
+}
+
+}  // namespace
+
+void add_replay_command(CLI::App& app, ReplayArguments& arguments) {
+  CLI::App* command = app.add_subcommand("replay", "Replay traces on a simulated device under any strategy");
+  command->footer(kFooter);
+  command->add_option("FILE", arguments.files, "Traces to replay")->required()->type_name("");
+  command
+      ->add_option("--strategy", arguments.strategies,
+                   "growth, geometric or preallocate, or several with commas (default: growth)")
+      ->delimiter(',')
+      ->type_name("LIST");
+  command
+      ->add_option("--source", arguments.source,
+                   "vmm: granules mapped and moved anywhere; contiguous: one range that grows at its end; "
+                   "malloc: each range taken and given back whole")
+      ->check(CLI::IsMember({"vmm", "contiguous", "malloc"}))
+      ->capture_default_str();
+  command->add_option("--granule", arguments.granule, "Least unit of memory the source gives")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  command->add_option("--capacity", arguments.capacity, "Memory of the simulated device")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  command
+      ->add_option("--limit", arguments.limit, "Most the allocator may reserve: 512MiB, 80% of the capacity")
+      ->type_name("SIZE");
+  command
+      ->add_option("--preallocate", arguments.preallocate,
+                   "Size under preallocate (default: the limit if there is one, else 1.05 x the lower bound, "
+                   "rounded up to the granule)")
+      ->type_name("SIZE");
+  command->add_option("--repeat", arguments.pass_count, "Passes of which the median time is told")
+      ->check(CLI::Range(1, 100000))
+      ->type_name("N")
+      ->capture_default_str();
+  command
+      ->add_option("--conf", arguments.configuration,
+                   "Options as in CISTERN_CONF: key:value,key:value; flags win")
+      ->type_name("TEXT");
+  command->add_option("--svg", arguments.svg, "Draw the heap over time, one panel a strategy")
+      ->type_name("FILE");
+  command->add_flag("--json", arguments.json, "Write JSON instead of the table");
+}
+
+void run_replay(const ReplayArguments& arguments, std::ostream& out) {
+  const ReplaySettings settings = understand(arguments);
+  std::vector<ReplayProgram> programs;
+  for (const std::string& file : arguments.files) programs.push_back(load_replay_program(file));
+  std::vector<ReplayRun> runs;
+  for (std::size_t index = 0; index < programs.size(); ++index) {
+    const ReplayProgram& program = programs[index];
+    for (const Strategy strategy : settings.strategies) {
+      const Options options = options_for(settings, strategy, program);
+      SimulatedSource source(settings.source);
+      runs.push_back({program.name, arguments.files[index], program.operations.size(), options,
+                      source.traits(), replay(program, options, source, arguments.pass_count)});
+    }
+  }
+  if (!arguments.svg.empty()) draw(settings, programs.front(), arguments.svg);
+  arguments.json ? write_json(runs, out) : write_table(runs, out);
+  report_failures(runs);
+}
+
+}  // namespace cistern::cli

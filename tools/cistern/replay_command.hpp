@@ -1,0 +1,33 @@
+// `cistern replay`: what a trace would cost under another strategy, on another kind of memory.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace cistern::cli {
+
+/// As given on the command line.
+struct ReplayArguments {
+  std::vector<std::string> files;
+  std::vector<std::string> strategies;
+  std::string source = "vmm";
+  std::string granule = "2MiB";
+  std::string capacity = "140GiB";
+  std::string limit;
+  std::string preallocate;
+  std::string configuration;
+  std::string svg;
+  int pass_count = 5;
+  bool json = false;
+};
+
+void add_replay_command(CLI::App& app, ReplayArguments& arguments);
+
+/// Writes the table or the JSON to `out`. Throws UsageError, FileError or, after the output, DataError when
+/// allocations failed.
+void run_replay(const ReplayArguments& arguments, std::ostream& out);
+
+}  // namespace cistern::cli
