@@ -67,12 +67,14 @@ if [ ${#missing[@]} -gt 0 ]; then
         fi
         as_root=(sudo)
     fi
+    echo "setup: apt-get install ${missing[*]}"
     "${as_root[@]}" apt-get update -qq
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends "${missing[@]}"
+        apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
 if [ -n "${install_wheels:-}" ]; then
+    echo "setup: pip install ${wheels[*]}"
     [ -x .venv/bin/pip ] || /usr/bin/python3 -m venv --clear .venv
     .venv/bin/pip install --quiet --disable-pip-version-check --no-cache-dir "${pip_options[@]}" "${wheels[@]}"
     echo "$wanted" >>$stamp
