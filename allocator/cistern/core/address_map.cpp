@@ -1,0 +1,68 @@
+#include "cistern/core/address_map.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+#include "cistern/base/check.hpp"
+#include "cistern/base/units.hpp"
+
+namespace cistern {
+std::atomic<Heap*>& AddressMap::slot(Address address) {
+  const std::size_t page = address >> kPageBits;
+  std::atomic<Leaf*>& top = top_[page >> kLeafBits];
+  Leaf* leaf = top.load(std::memory_order_relaxed);
+  if (leaf == nullptr) {
+    leaves_.push_back(std::make_unique<Leaf>());
+    leaf = leaves_.back().get();
+    top.store(leaf, std::memory_order_release);
+  }
+  return (*leaf)[page & ((std::size_t{1} << kLeafBits) - 1)];
+}
+
+void AddressMap::set_pages(Address begin, Address end, Heap* heap) {
+  for (Address page = begin; page < end; page += kPageBytes) slot(page).store(heap, std::memory_order_release);
+}
+
+void AddressMap::add(Address address, std::size_t bytes, Heap* heap) {
+  const Address end = address + bytes;
+  CISTERN_CHECK_LE(end, Address{1} << 48);
+  const Address first_whole = round_up(address, kPageBytes);
+  const Address last_whole = round_down(end, kPageBytes);
+  for (Address page = first_whole; page < last_whole; page += kPageBytes) slot(page);  // may throw; nothing set yet
+  if (first_whole != address || last_whole != end) {
+    const std::scoped_lock lock(parts_lock_);
+    const auto at = std::upper_bound(parts_.begin(), parts_.end(), address,
+                                     [](Address a, const Part& part) { return a < part.address; });
+    parts_.insert(at, Part{address, bytes, heap});
+  }
+  set_pages(first_whole, last_whole, heap);
+}
+
+void AddressMap::remove(Address address, std::size_t bytes) noexcept {
+  const Address end = address + bytes;
+  {
+    const std::scoped_lock lock(parts_lock_);
+    std::erase_if(parts_, [&](const Part& part) { return part.address == address; });
+  }
+  const Address first_whole = round_up(address, kPageBytes);
+  const Address last_whole = round_down(end, kPageBytes);
+  if (first_whole < last_whole) set_pages(first_whole, last_whole, nullptr);
+}
+
+Heap* AddressMap::find(Address address) const noexcept {
+  const std::size_t page = address >> kPageBits;
+  if (page >> kLeafBits >= top_.size()) return nullptr;
+  const Leaf* leaf = top_[page >> kLeafBits].load(std::memory_order_acquire);
+  if (leaf != nullptr) {
+    Heap* heap = (*leaf)[page & ((std::size_t{1} << kLeafBits) - 1)].load(std::memory_order_acquire);
+    if (heap != nullptr) return heap;
+  }
+  const std::scoped_lock lock(parts_lock_);
+  const auto after = std::upper_bound(parts_.begin(), parts_.end(), address,
+                                      [](Address a, const Part& part) { return a < part.address; });
+  if (after == parts_.begin()) return nullptr;
+  const Part& part = *std::prev(after);
+  return address < part.address + part.bytes ? part.heap : nullptr;
+}
+
+}  // namespace cistern

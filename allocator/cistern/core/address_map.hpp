@@ -1,0 +1,50 @@
+// From an address to the heap that owns it, without a lock.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cistern/base/ids.hpp"
+#include "cistern/base/spin_lock.hpp"
+
+namespace cistern {
+
+class Heap;
+
+/// A two-level table by address >> 21. Pages that a range covers only in part (segments of a malloc-like source) lead to
+/// a short sorted list. Written under the growth mutex before the first grant of a range; read by every free.
+class AddressMap {
+ public:
+  /// Fails with std::bad_alloc and no change. Requires an address below 2^48 and no overlap with another range.
+  void add(Address address, std::size_t bytes, Heap* heap);
+  void remove(Address address, std::size_t bytes) noexcept;
+  /// The heap whose range holds the address, or nullptr.
+  Heap* find(Address address) const noexcept;
+
+ private:
+  static constexpr unsigned kPageBits = 21;
+  static constexpr unsigned kLeafBits = 13;
+  static constexpr unsigned kTopBits = 48 - kPageBits - kLeafBits;
+  static constexpr std::size_t kPageBytes = std::size_t{1} << kPageBits;
+  using Leaf = std::array<std::atomic<Heap*>, std::size_t{1} << kLeafBits>;
+
+  struct Part {
+    Address address;
+    std::size_t bytes;
+    Heap* heap;
+  };
+
+  std::atomic<Heap*>& slot(Address address);
+  void set_pages(Address begin, Address end, Heap* heap);
+
+  std::array<std::atomic<Leaf*>, std::size_t{1} << kTopBits> top_{};
+  std::vector<std::unique_ptr<Leaf>> leaves_;
+  std::vector<Part> parts_;  // sorted by address
+  mutable SpinLock parts_lock_;
+};
+
+}  // namespace cistern

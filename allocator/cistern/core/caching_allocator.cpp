@@ -1,0 +1,303 @@
+#include "cistern/core/caching_allocator.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <new>
+
+#include "cistern/base/check.hpp"
+#include "cistern/base/mutant.hpp"
+
+namespace cistern {
+namespace {
+
+constexpr std::size_t kLargestRequest = std::size_t{1} << 62;
+
+HeapRules rules_for(const Options& options, const SourceTraits& traits, DeviceId device) {
+  HeapRules rules;
+  rules.least_block_bytes = options.least_block_bytes;
+  rules.granule_bytes = traits.granule_bytes;
+  rules.small_block_bytes = options.small_block_bytes;
+  rules.separate_small_ranges = options.strategy != Strategy::kPreallocate;
+  rules.device = device;
+  return rules;
+}
+
+}  // namespace
+
+CachingAllocator::CachingAllocator(const Options& options, MemorySource& source, StreamFences* fences, DeviceId device)
+    : options_(options),
+      source_(source),
+      fences_(fences),
+      device_(device),
+      rules_(rules_for(options, source.traits(), device)),
+      budget_(options.limit ? options.limit->resolve(source.traits().capacity_bytes) : kNoLimit) {
+  CISTERN_CHECK_LE(rules_.least_block_bytes, rules_.granule_bytes);
+}
+
+CachingAllocator::~CachingAllocator() {
+  stop_recording();
+  const std::scoped_lock growth(growth_mutex_);
+  CISTERN_CHECK_EQ(ledger_.with_all_locked([&] { return ledger_.current(kAllocationCount); }), 0u);
+  wait_for_all_fences();
+  decommit_idle(kNoLimit, nullptr, Waiting::kYes);
+  for (const auto& heap : heaps_) {
+    for (std::uint32_t slot = 0; slot < heap->range_count(); ++slot) {
+      if (heap->range(slot).first != kNoBlock) source_.unreserve(heap->range(slot).source.id);
+    }
+  }
+}
+
+Result<Allocation, Failure> CachingAllocator::allocate(const Request& request) {
+  const Need need = round(request);
+  Heap* heap = directory_.find(request.pool, request.stream);
+  if (heap != nullptr) [[likely]] {
+    if (const Served served = fit(*heap, need)) [[likely]] return *served;
+  }
+  try {
+    if (heap == nullptr) heap = heap_for(request);
+    return climb(*heap, need);
+  } catch (const std::bad_alloc&) {
+    served_[static_cast<std::size_t>(Rung::kFail)].fetch_add(1, std::memory_order_relaxed);
+    Failure failure;
+    failure.code = FailureCode::kBookkeeping;
+    failure.device = device_;
+    failure.source = source_.traits().name;
+    failure.asked_bytes = request.bytes;
+    return failure;
+  }
+}
+
+Need CachingAllocator::round(const Request& request) const noexcept {
+  CISTERN_CHECK_NE(request.bytes, 0u);
+  CISTERN_CHECK_LE(request.alignment, rules_.granule_bytes);
+  Need need;
+  need.requested_bytes = request.bytes;
+  need.granted_bytes = round_up(std::min(request.bytes, kLargestRequest), rules_.least_block_bytes);
+  need.alignment = std::max(request.alignment, rules_.least_block_bytes);
+  need.small = need.granted_bytes < rules_.small_block_bytes;
+  return need;
+}
+
+Result<Allocation, Failure> CachingAllocator::climb(Heap& heap, const Need& need) {
+  const auto serve = [this](Rung rung, const Allocation& allocation) {
+    served_[static_cast<std::size_t>(rung)].fetch_add(1, std::memory_order_relaxed);
+    return allocation;
+  };
+  Grower grower;
+  const std::size_t most = std::min(heap.budget.tightest_limit(), source_.traits().capacity_bytes);
+  if (need.requested_bytes <= kLargestRequest && need.granted_bytes <= most) {
+    // Again, for a heap that was made just now: other shards may have a block.
+    if (const Served served = fit(heap, need)) return *served;
+    if (const Served served = reap(heap, need)) return serve(Rung::kReap, *served);
+    const std::scoped_lock growth(growth_mutex_);
+    if (const Served served = grow(heap, need, grower)) return serve(Rung::kGrow, *served);
+    if (const Served served = trim(heap, need, grower, Waiting::kNo)) return serve(Rung::kTrim, *served);
+    if (const Served served = wait(heap, need, grower)) return serve(Rung::kWait, *served);
+  }
+  served_[static_cast<std::size_t>(Rung::kFail)].fetch_add(1, std::memory_order_relaxed);
+  log_device(EventKind::kOutOfMemory, need.requested_bytes);
+  return fail(heap, need, grower);
+}
+
+CachingAllocator::Served CachingAllocator::fit(Heap& heap, const Need& need) {
+  if (Served served = fit_in(heap, need)) [[likely]] return served;
+  if (fences_ != nullptr) return std::nullopt;
+  // Without stream order a free block may serve anybody: look at the other shards before growing.
+  for (std::size_t i = 0; i < directory_.count(); ++i) {
+    Heap& other = directory_.at(i);
+    if (&other == &heap || other.pool != heap.pool) continue;
+    if (Served served = fit_in(other, need)) return served;
+  }
+  return std::nullopt;
+}
+
+CachingAllocator::Served CachingAllocator::fit_in(Heap& heap, const Need& need) {
+  Address address = 0;
+  bool events_due = false;
+  {
+    const std::scoped_lock lock(heap.lock());
+    const BlockIndex block = heap.find(need);
+    if (block == kNoBlock) return std::nullopt;
+    if (heap.has_room() && heap.admits(need)) [[likely]] {
+      address = heap.take(block, need);
+      events_due = heap.events().due();
+    }
+  }
+  if (address == 0) [[unlikely]] return take_with_ledger(heap, need, false);
+  after_operation(heap, events_due);
+  return Allocation{address, need.requested_bytes, need.granted_bytes};
+}
+
+CachingAllocator::Served CachingAllocator::take_with_ledger(Heap& heap, const Need& need, bool exactly) {
+  bool events_due = false;
+  const Address address = ledger_.with_all_locked([&]() -> Address {
+    heap.make_room();
+    const BlockIndex block = exactly ? heap.find_exactly(need) : heap.find(need);
+    if (block == kNoBlock) return 0;
+    if (!heap.admits(need)) ledger_.admit(heap, need);
+    const Address taken = heap.take(block, need);
+    events_due = heap.events().due();
+    return taken;
+  });
+  if (address == 0) return std::nullopt;
+  after_operation(heap, events_due);
+  return Allocation{address, need.requested_bytes, need.granted_bytes};
+}
+
+CachingAllocator::Served CachingAllocator::fit_exactly(Heap& heap, const Need& need) {
+  if (Served served = take_with_ledger(heap, need, true)) return served;
+  if (fences_ != nullptr) return std::nullopt;
+  for (const auto& other : heaps_) {
+    if (other.get() == &heap || other->pool != heap.pool) continue;
+    if (Served served = take_with_ledger(*other, need, true)) return served;
+  }
+  return std::nullopt;
+}
+
+CachingAllocator::Served CachingAllocator::reap(Heap& heap, const Need& need) {
+  if (fences_ == nullptr) return std::nullopt;
+  reap_heap(heap);
+  return fit(heap, need);
+}
+
+CachingAllocator::Served CachingAllocator::grow(Heap& heap, const Need& need, Grower& grower) {
+  for (;;) {
+    if (Served served = fit_exactly(heap, need)) return served;
+    if (!commit_for(heap, need, grower)) return std::nullopt;
+  }
+}
+
+CachingAllocator::Served CachingAllocator::trim(Heap& heap, const Need& need, Grower& grower, Waiting waiting) {
+  // Under a limit only as much as is lacking, and from the pool whose limit it is; a source that refused gets back
+  // everything that is idle.
+  std::size_t lacking = kNoLimit;
+  const PoolId* pool = nullptr;
+  if (grower.refusal == Refusal::kLimit) {
+    const std::size_t headroom = heap.budget.headroom();
+    lacking = grower.need_bytes > headroom ? grower.need_bytes - headroom : 0;
+    if (&heap.budget != &budget_ && budget_.headroom() >= grower.need_bytes) pool = &heap.pool;
+  }
+  if (decommit_idle(lacking, pool, waiting, &heap) == 0) return std::nullopt;
+  return grow(heap, need, grower);
+}
+
+CachingAllocator::Served CachingAllocator::wait(Heap& heap, const Need& need, Grower& grower) {
+  if (fences_ == nullptr) return std::nullopt;
+  if (order_owner_behind_fences(heap)) {
+    if (Served served = grow(heap, need, grower)) return served;
+  }
+  do {
+    if (Served served = trim(heap, need, grower, Waiting::kYes)) return served;
+  } while (wait_for_one_fence());
+  return std::nullopt;
+}
+
+Heap* CachingAllocator::heap_for(const Request& request) {
+  const std::scoped_lock growth(growth_mutex_);
+  if (Heap* heap = directory_.find(request.pool, request.stream)) return heap;
+  CISTERN_CHECK_LE(request.pool.value, pool_budgets_.size());
+  if (heaps_.size() == HeapDirectory::kMaxHeaps) throw std::bad_alloc();
+  Budget& budget = request.pool.value == 0 ? budget_ : *pool_budgets_[request.pool.value - 1u];
+  heaps_.reserve(heaps_.size() + 1);
+  owner_fences_.reserve(heaps_.size() + 1);
+  auto heap = std::make_unique<Heap>(static_cast<std::uint32_t>(heaps_.size()), request.stream, request.pool, budget,
+                                     rules_);
+  if (device_events_.recording()) heap->events().start(&log_.sequence);
+  ledger_.add_heap(*heap);
+  owner_fences_.emplace_back();
+  heaps_.push_back(std::move(heap));
+  directory_.insert(*heaps_.back());
+  return heaps_.back().get();
+}
+
+FreeOutcome CachingAllocator::free(Address address) {
+  Heap* heap = addresses_.find(address);
+  if (heap == nullptr) [[unlikely]] return FreeOutcome::kNotLive;
+  bool events_due = false;
+  {
+    std::unique_lock lock(heap->lock());
+    const BlockIndex block = heap->find_live(address);
+    if (block == kNoBlock) [[unlikely]] return FreeOutcome::kNotLive;
+    if (heap->used_by_streams(block)) [[unlikely]] {
+      const std::vector<StreamId> users = heap->give_pending(block);
+      lock.unlock();
+      fence_pending(*heap, block, address, users);
+      return FreeOutcome::kPending;
+    }
+    heap->give(block);
+    events_due = heap->events().due();
+  }
+  after_operation(*heap, events_due);
+  if (options_.trim == TrimMode::kAboveHighWater) [[unlikely]] {
+    // A free never waits for a source call of another thread; whoever holds the growth mutex may leave this to the
+    // next free.
+    const std::unique_lock growth(growth_mutex_, std::try_to_lock);
+    const std::size_t claimed = budget_.claimed();
+    if (growth.owns_lock() && claimed > options_.high_water_bytes) {
+      decommit_idle(claimed - options_.high_water_bytes, nullptr, Waiting::kNo, heap);
+    }
+  }
+  return FreeOutcome::kFreed;
+}
+
+bool CachingAllocator::record_stream(Address address, StreamId stream) {
+  Heap* heap = addresses_.find(address);
+  if (heap == nullptr) return false;
+  const std::scoped_lock lock(heap->lock());
+  const BlockIndex block = heap->find_live(address);
+  if (block == kNoBlock) return false;
+  if (fences_ != nullptr && stream != heap->stream) heap->record_use(block, stream);
+  return true;
+}
+
+void CachingAllocator::after_operation(Heap& heap, bool events_due) {
+  if (events_due) [[unlikely]] log_.drain(heap.events(), heap.lock());
+#ifdef CISTERN_AUDIT
+  audit();
+#endif
+}
+
+void CachingAllocator::log_device(EventKind kind, std::size_t bytes) {
+  bool due = false;
+  {
+    const std::scoped_lock lock(device_events_lock_);
+    if (!device_events_.recording()) return;
+    Event event;
+    event.kind = kind;
+    event.bytes = bytes;
+    event.device = device_.value;
+    device_events_.add(event);
+    due = device_events_.due();
+  }
+  if (due) log_.drain(device_events_, device_events_lock_);
+}
+
+PoolId CachingAllocator::create_pool(std::size_t limit_bytes) {
+  const std::scoped_lock growth(growth_mutex_);
+  CISTERN_CHECK_LT(pool_budgets_.size(), 255u);
+  pool_budgets_.push_back(std::make_unique<Budget>(limit_bytes, &budget_));
+  return PoolId{static_cast<std::uint16_t>(pool_budgets_.size())};
+}
+
+void CachingAllocator::audit() const {
+  ledger_.with_all_locked([&] {
+    std::size_t committed = 0;
+    for (const Heap* heap : ledger_.heaps()) {
+      heap->audit();
+      committed += heap->committed_bytes();
+    }
+    Stats stats;
+    ledger_.fill(stats);
+    CISTERN_CHECK_EQ(committed, stats.reserved.current);  // I5
+    for (const Stat* stat : {&stats.requested, &stats.allocated, &stats.active, &stats.reserved}) {
+      CISTERN_CHECK_LE(stat->current, stat->peak);  // I6
+    }
+    for (std::size_t kind = 0; kind < kLedgerGaugeCount; ++kind) {
+      std::uint64_t ceilings = 0;
+      for (const Heap* heap : ledger_.heaps()) ceilings += heap->gauges()[kind].ceiling;
+      CISTERN_CHECK_LE(ceilings, ledger_.peak(static_cast<GaugeKind>(kind)));
+    }
+  });
+}
+
+}  // namespace cistern

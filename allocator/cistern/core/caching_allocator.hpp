@@ -1,0 +1,213 @@
+// The allocator of one device: a ladder of seven rungs over heaps, a memory source and stream fences.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "cistern/base/ids.hpp"
+#include "cistern/base/result.hpp"
+#include "cistern/core/address_map.hpp"
+#include "cistern/core/budget.hpp"
+#include "cistern/core/config.hpp"
+#include "cistern/core/device_ledger.hpp"
+#include "cistern/core/event_log.hpp"
+#include "cistern/core/failure.hpp"
+#include "cistern/core/heap.hpp"
+#include "cistern/core/heap_directory.hpp"
+#include "cistern/core/memory_source.hpp"
+#include "cistern/core/stats.hpp"
+#include "cistern/core/stream_fences.hpp"
+#include "cistern/core/stream_ledger.hpp"
+
+namespace cistern {
+
+struct Request {
+  std::size_t bytes = 0;      ///< At least 1.
+  std::size_t alignment = 1;  ///< A power of two, at most the granule; the least block is the least alignment given.
+  StreamId stream;            ///< Where the block will be used first. Without fences: a shard, any number.
+  PoolId pool;                ///< From create_pool, or the default pool.
+};
+
+struct Allocation {
+  Address address = 0;
+  std::size_t requested_bytes = 0;
+  std::size_t granted_bytes = 0;
+};
+
+enum class FreeOutcome : std::uint8_t {
+  kFreed,        ///< Reusable at once.
+  kPending,      ///< A stream still uses it; it becomes free when its fences are done.
+  kNotLive,      ///< No live grant has this address: never granted, freed before, or inside a block. Nothing changed.
+};
+
+struct BlockInfo {
+  Address address = 0;
+  std::size_t bytes = 0;
+  std::size_t requested_bytes = 0;  ///< Of active blocks.
+  BlockState state = BlockState::kFree;
+};
+
+struct RangeInfo {
+  Address address = 0;
+  std::size_t bytes = 0;  ///< Address space.
+  std::size_t committed_bytes = 0;
+  StreamId stream;
+  PoolId pool;
+  bool small = false;
+  std::vector<BlockInfo> blocks;  ///< Tiling the range in address order.
+};
+
+/// Threads: every member may be called from any thread at once.
+/// Lock order: growth mutex, then the ledger's mutex, then heap locks in order of their numbers. Allocate and free of
+/// a hit take one heap lock and nothing else.
+class CachingAllocator {
+ public:
+  /// Requires that source and fences outlive the allocator. Without fences every free block is reusable at once by any
+  /// stream: streams are then only shards that keep threads apart, and a miss looks into every shard before growing.
+  CachingAllocator(const Options& options, MemorySource& source, StreamFences* fences = nullptr, DeviceId device = {});
+  /// Requires that no block is live; gives everything back.
+  ~CachingAllocator();
+  CachingAllocator(const CachingAllocator&) = delete;
+  CachingAllocator& operator=(const CachingAllocator&) = delete;
+
+  /// Cost: a hit is O(1), one uncontended lock, no host allocation, no source call. Fails as design.md section 3 says.
+  Result<Allocation, Failure> allocate(const Request& request);
+
+  /// Cost: O(1), one uncontended lock, unless another stream used the block or trim:above_high_water acts.
+  FreeOutcome free(Address address);
+
+  /// Says that `stream` uses the block too: it is not granted again until the work queued there at the time of its free
+  /// is done. No-op on the owner stream and without fences. False if no live grant has this address.
+  bool record_stream(Address address, StreamId stream);
+
+  /// Gives back idle memory (promise I13) until at most `keep_bytes` are reserved or nothing idle is left; under
+  /// preallocate, keeps the preallocation. Waits for fences. Returns the bytes given back.
+  std::size_t trim(std::size_t keep_bytes = 0);
+
+  /// For trim:idle: gives back what has been free since the previous tick. Returns the bytes given back.
+  std::size_t tick();
+
+  /// Changes the limit of the device, or of a pool, with any strategy. Trims first; on return reserved <= limit.
+  /// Fails with kInUse and what pins the rest, keeping the old limit.
+  Result<std::size_t, Failure> set_limit(std::size_t limit_bytes, PoolId pool = {});
+  void clear_limit(PoolId pool = {});
+  std::size_t limit_bytes(PoolId pool = {}) const;
+
+  /// A pool of its own: one more set of heaps over the same source, with a limit of its own below the device's.
+  PoolId create_pool(std::size_t limit_bytes);
+
+  Stats stats() const;
+  void reset_peak();
+  void reset_accumulated();
+
+  /// Events go to the sink from now on until stop_recording, which delivers the last of them. One sink at a time.
+  /// What is live when a recording starts is told first, as kReserve, kCommit and kAllocate events.
+  void start_recording(EventSink& sink);
+  void stop_recording();
+  void mark(std::uint64_t number);
+
+  /// All ranges and blocks at one instant, by heap and address. Cost: O(blocks), all locks.
+  std::vector<RangeInfo> snapshot() const;
+  /// Checks promises I1-I6 over every heap; aborts on a broken one, naming it. Cost: O(blocks), all locks.
+  void audit() const;
+
+  const SourceTraits& source_traits() const noexcept { return source_.traits(); }
+  const Options& options() const noexcept { return options_; }
+
+ private:
+  using Served = std::optional<Allocation>;
+  enum class Refusal : std::uint8_t { kNone, kLimit, kSource };
+  enum class Waiting : std::uint8_t { kNo, kYes };
+
+  /// Promise I13, lazily: a fence on the owner stream that covers every free up to a number.
+  struct OwnerFence {
+    FenceId fence;
+    bool open = false;
+    std::uint64_t covers = 0;      ///< Frees up to this number lie before the open fence.
+    std::uint64_t idle_frees = 0;  ///< Frees up to this number are idle.
+    std::uint64_t ticked = 0;      ///< Frees up to this number happened before the previous tick.
+  };
+  struct Grower {
+    Refusal refusal = Refusal::kNone;
+    std::size_t need_bytes = 0;  ///< What the last attempt would have had to commit.
+  };
+
+  /// SourceCalls that stats() may read while another thread is in the source.
+  struct CallCounters {
+    std::atomic<std::uint64_t> reserve{0}, commit{0}, decommit{0}, unreserve{0}, refused{0}, remapped_bytes{0};
+    SourceCalls load() const noexcept { return {reserve, commit, decommit, unreserve, refused, remapped_bytes}; }
+  };
+
+  // The rungs, in order (caching_allocator.cpp). Those from grow on require the growth mutex.
+  Need round(const Request& request) const noexcept;
+  Served fit(Heap& heap, const Need& need);
+  Served reap(Heap& heap, const Need& need);
+  Served grow(Heap& heap, const Need& need, Grower& grower);
+  Served trim(Heap& heap, const Need& need, Grower& grower, Waiting waiting);
+  Served wait(Heap& heap, const Need& need, Grower& grower);
+  Failure fail(Heap& heap, const Need& need, const Grower& grower);
+
+  Result<Allocation, Failure> climb(Heap& heap, const Need& need);
+  Served fit_in(Heap& heap, const Need& need);
+  Served fit_exactly(Heap& heap, const Need& need);
+  Served take_with_ledger(Heap& heap, const Need& need, bool exactly);
+  Heap* heap_for(const Request& request);
+  void fence_pending(Heap& heap, BlockIndex block, Address address, const std::vector<StreamId>& users);
+  void after_operation(Heap& heap, bool events_due);
+  void log_device(EventKind kind, std::size_t bytes);
+  void tell_live_state(std::vector<Event>& events);
+
+  // Memory (growth.cpp). All require the growth mutex.
+  bool commit_for(Heap& heap, const Need& need, Grower& grower);
+  bool commit_whole(Heap& heap, const Need& need, Grower& grower);
+  bool commit_claim(Heap& heap, const Claim& claim);
+  bool reserve_range(Heap& heap, const Need& need);
+  std::size_t wish_bytes(const Heap& heap, const Need& need) const;
+  void remap_for(Heap& heap, const Need& need, std::size_t commit_bytes);
+
+  // Giving back (trimming.cpp). All require the growth mutex.
+  std::size_t decommit_idle(std::size_t bytes, const PoolId* pool, Waiting waiting, Heap* first = nullptr);
+  std::size_t decommit_from(Heap& heap, std::size_t bytes, std::uint64_t idle_frees);
+  void decommit_claim(Heap& heap, const Claim& claim);
+  std::uint64_t idle_frees(Heap& heap, Waiting waiting);
+  std::size_t trim_to(std::size_t keep_bytes, Budget& budget, const PoolId* pool);
+  Failure in_use_failure(std::size_t limit_bytes, const Budget& budget);
+
+  // Streams (stream_waiting.cpp).
+  void reap_heap(Heap& heap);
+  bool order_owner_behind_fences(Heap& heap);
+  bool wait_for_one_fence();
+  void wait_for_all_fences();
+  void close_fence(Heap& heap, const StreamLedger::OpenFence& fence, EventKind why);
+
+  const Options options_;
+  MemorySource& source_;
+  StreamFences* const fences_;
+  const DeviceId device_;
+  HeapRules rules_;
+
+  mutable std::mutex growth_mutex_;
+  mutable std::mutex reap_mutex_;  ///< After the growth mutex: whoever queries a fence may release it.
+  Budget budget_;
+  std::vector<std::unique_ptr<Budget>> pool_budgets_;  ///< Guarded by growth_mutex_; entry p-1 is pool p's.
+  std::vector<std::unique_ptr<Heap>> heaps_;           ///< Guarded by growth_mutex_.
+  std::vector<OwnerFence> owner_fences_;               ///< Guarded by growth_mutex_; by heap number.
+  std::size_t preallocated_bytes_ = 0;                 ///< Guarded by growth_mutex_.
+  CallCounters source_calls_;
+  DeviceLedger ledger_;
+  HeapDirectory directory_;
+  AddressMap addresses_;
+  std::array<std::atomic<std::uint64_t>, kRungCount> served_{};
+
+  EventLog log_;
+  mutable SpinLock device_events_lock_;
+  EventBuffer device_events_;  ///< Guarded by device_events_lock_.
+};
+
+}  // namespace cistern

@@ -1,0 +1,184 @@
+// The blocks of one (device, pool, stream): its ranges, its free index, its lock.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cistern/base/ids.hpp"
+#include "cistern/base/spin_lock.hpp"
+#include "cistern/base/units.hpp"
+#include "cistern/core/block_table.hpp"
+#include "cistern/core/budget.hpp"
+#include "cistern/core/event_log.hpp"
+#include "cistern/core/free_index.hpp"
+#include "cistern/core/gauges.hpp"
+#include "cistern/core/memory_source.hpp"
+#include "cistern/core/stream_ledger.hpp"
+
+namespace cistern {
+
+/// A request after rounding.
+struct Need {
+  std::size_t requested_bytes = 0;
+  std::size_t granted_bytes = 0;  ///< Multiple of the least block.
+  std::size_t alignment = 0;      ///< At least the least block.
+  bool small = false;             ///< Belongs into the ranges for small blocks.
+  /// Bytes that any free block must have to hold it, wherever it starts.
+  std::size_t span_bytes(std::size_t least_block) const noexcept { return granted_bytes + alignment - least_block; }
+};
+
+struct Range {
+  SourceRange source;
+  BlockIndex first = kNoBlock;  ///< Blocks tile the range from here; kNoBlock: the slot is unused.
+  bool small = false;
+  std::size_t committed_bytes = 0;
+};
+
+/// Neighbouring blocks taken out of circulation (kClaimed) while the source is called without the heap's lock.
+struct Claim {
+  struct Piece {
+    BlockIndex block = kNoBlock;
+    std::size_t offset = 0;  ///< Within the range.
+    std::size_t bytes = 0;
+    bool hole = false;       ///< Else it was free, and has memory.
+  };
+  SourceRange range;
+  std::uint32_t range_slot = 0;
+  std::vector<Piece> pieces;   ///< In address order.
+  std::size_t hole_bytes = 0;  ///< Without memory.
+  std::size_t free_bytes = 0;  ///< With memory.
+};
+
+/// What differs between devices, fixed at construction.
+struct HeapRules {
+  std::size_t least_block_bytes = 512;
+  std::size_t granule_bytes = 2 * kMiB;
+  std::size_t small_block_bytes = kMiB;
+  bool separate_small_ranges = true;  ///< Else small blocks are cut from the top end of large free blocks.
+  DeviceId device;
+};
+
+/// Threads: lock() guards everything; every member but the constants requires it held.
+class Heap {
+ public:
+  Heap(std::uint32_t number, StreamId stream, PoolId pool, Budget& budget, const HeapRules& rules);
+  Heap(const Heap&) = delete;
+  Heap& operator=(const Heap&) = delete;
+
+  const std::uint32_t number;
+  const StreamId stream;
+  const PoolId pool;
+  Budget& budget;
+
+  SpinLock& lock() const noexcept { return lock_; }
+
+  // --- the hit path: O(1), no host allocation -------------------------------------------------------------------
+  /// A free block for the need, or kNoBlock.
+  BlockIndex find(const Need& need) const noexcept;
+  /// As find, but looks through whole bins, and into the other kind of range rather than give up.
+  BlockIndex find_exactly(const Need& need) const noexcept;
+  /// Room in our own tables for a take. When false, make_room() first.
+  bool has_room() const noexcept { return blocks_.ready_for(kRoom); }
+  void make_room() { blocks_.prepare(kRoom); }
+  /// True if taking stays below this heap's credit, so that device peaks remain exact without the ledger.
+  bool admits(const Need& need) const noexcept { return gauges_.admits(need.requested_bytes, need.granted_bytes); }
+  /// Splits the free block and grants its part. Requires has_room() and admits().
+  Address take(BlockIndex block, const Need& need) noexcept;
+  /// The live block at the address, or kNoBlock.
+  BlockIndex find_live(Address address) const noexcept { return blocks_.find(address); }
+  /// Frees a live block that no other stream used: coalesces, and is reusable at once.
+  void give(BlockIndex block) noexcept;
+
+  // --- streams ------------------------------------------------------------------------------------------------------
+  bool used_by_streams(BlockIndex block) const noexcept { return blocks_[block].streams; }
+  void record_use(BlockIndex block, StreamId stream);
+  /// Frees a live block that other streams used: it is pending until settle(). Returns the streams to fence.
+  std::vector<StreamId> give_pending(BlockIndex block);
+  /// The last fence of a pending block is done.
+  void settle(BlockIndex block) noexcept;
+  StreamLedger& streams() noexcept { return streams_; }
+
+  // --- growing and trimming, in two steps around a source call ----------------------------------------------------------
+  /// A new range: one hole, or one free block when it came with memory. May allocate; fails with no change.
+  void add_range(const SourceRange& range, bool small, bool committed);
+  /// Claims the run of free blocks and holes for the need that takes the fewest new bytes (ties: lowest address), and
+  /// up to wish_bytes of holes behind it. Nothing if no range has such a run. Cost: O(holes).
+  std::optional<Claim> claim_growth(const Need& need, std::size_t wish_bytes);
+  /// Claims up to `bytes` of whole granules inside one free block with last_free <= idle_frees; wholly free ranges only
+  /// if whole_ranges. Nothing if there are none. Cost: O(free blocks).
+  std::optional<Claim> claim_idle(std::size_t bytes, std::uint64_t idle_frees, bool whole_ranges);
+  /// Bytes that claim_idle could get in all. Cost: O(free blocks).
+  std::size_t idle_bytes(std::uint64_t idle_frees, bool whole_ranges) const noexcept;
+  /// The claimed memory is all committed: one free block, coalesced.
+  void finish_commit(const Claim& claim) noexcept;
+  /// The claimed memory is all decommitted: one hole, merged.
+  void finish_decommit(const Claim& claim) noexcept;
+  /// As before the claim.
+  void cancel(const Claim& claim) noexcept;
+  /// Requires a range that is one hole. Its address space is the caller's to give back.
+  void remove_range(std::uint32_t range) noexcept;
+
+  // --- looking ----------------------------------------------------------------------------------------------------------
+  const Range& range(std::uint32_t slot) const noexcept { return ranges_[slot]; }
+  std::uint32_t range_count() const noexcept { return static_cast<std::uint32_t>(ranges_.size()); }
+  const Block& block(BlockIndex index) const noexcept { return blocks_[index]; }
+  std::size_t committed_bytes() const noexcept { return committed_bytes_; }
+  std::size_t committed_bytes(bool small) const noexcept;
+  std::size_t largest_free_bytes() const noexcept;
+  std::uint64_t free_count() const noexcept { return free_count_; }
+  Gauges& gauges() noexcept { return gauges_; }
+  const Gauges& gauges() const noexcept { return gauges_; }
+  EventBuffer& events() noexcept { return events_; }
+  const HeapRules& rules() const noexcept { return rules_; }
+  void log(EventKind kind, Address address, std::size_t bytes, std::size_t granted = 0, StreamId of = {},
+           FenceId fence = {}) noexcept;
+
+  /// Checks promises I1-I6; aborts on a broken one. Cost: O(blocks).
+  void audit() const;
+
+ private:
+  static constexpr std::size_t kRoom = 4;  // blocks that one operation may create
+
+  struct Window;
+  FreeIndex& index_of(const Block& block) noexcept { return index_[ranges_[block.range].small ? 0 : 1]; }
+  std::size_t index_number(bool small) const noexcept { return small && rules_.separate_small_ranges ? 0 : 1; }
+  void insert_free(BlockIndex block) noexcept;
+  void remove_free(BlockIndex block) noexcept;
+  /// Cuts the block after `bytes`; the rest becomes a block of its own with the same state, in no index.
+  BlockIndex split(BlockIndex block, std::size_t bytes) noexcept;
+  /// Makes one block of a block and its next; the next is destroyed.
+  void merge_next(BlockIndex block) noexcept;
+  void coalesce_and_insert(BlockIndex block) noexcept;
+  /// Makes the block a hole, merged with the holes beside it.
+  void become_hole(BlockIndex block) noexcept;
+  bool vacant(BlockIndex block) const noexcept;
+  void consider_run(BlockIndex first, std::size_t bytes, Window& best) const noexcept;
+  /// Requires room for the pieces.
+  void claim_blocks(BlockIndex first, BlockIndex last, Claim& claim) noexcept;
+  /// A neighbour's state changed: a free block beside it may count as split now, or no longer.
+  void recount_split(BlockIndex block) noexcept;
+  void link_hole(BlockIndex block) noexcept;
+  void unlink_hole(BlockIndex block) noexcept;
+  Address place(const Block& block, const Need& need) const noexcept;
+  void audit_range(std::uint32_t slot, std::array<std::uint64_t, kGaugeCount>& seen, std::size_t& free_blocks) const;
+  void audit_index(std::size_t free_blocks) const;
+  std::size_t whole_granules(const Block& block, bool whole_ranges) const noexcept;
+
+  const HeapRules rules_;
+  mutable SpinLock lock_;
+  BlockTable blocks_;
+  std::array<FreeIndex, 2> index_;  // small, large
+  BlockIndex first_hole_ = kNoBlock;  // chained through the bin links
+  std::vector<Range> ranges_;
+  std::size_t committed_bytes_ = 0;
+  std::uint64_t free_count_ = 0;
+  Gauges gauges_;
+  StreamLedger streams_;
+  EventBuffer events_;
+};
+
+}  // namespace cistern

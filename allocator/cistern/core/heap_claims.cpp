@@ -1,0 +1,271 @@
+// Growing and trimming: memory comes and goes in two steps, so that no source is called under a heap's lock.
+#include "cistern/base/check.hpp"
+#include "cistern/base/mutant.hpp"
+#include "cistern/core/heap.hpp"
+
+namespace cistern {
+
+/// Neighbouring vacant blocks that would hold a need once their holes have memory.
+struct Heap::Window {
+  BlockIndex first = kNoBlock;
+  BlockIndex last = kNoBlock;
+  std::size_t cut_front = 0;  ///< Of the first block, a hole, not needed: granules.
+  std::size_t cut_back = 0;   ///< Of the last block, a hole.
+  std::size_t commit_bytes = ~std::size_t{0};
+  Address address = ~Address{0};
+};
+
+bool Heap::vacant(BlockIndex index) const noexcept {
+  return index != kNoBlock &&
+         (blocks_[index].state == BlockState::kFree || blocks_[index].state == BlockState::kHole);
+}
+
+void Heap::link_hole(BlockIndex index) noexcept {
+  blocks_[index].bin_prev = kNoBlock;
+  blocks_[index].bin_next = first_hole_;
+  if (first_hole_ != kNoBlock) blocks_[first_hole_].bin_prev = index;
+  first_hole_ = index;
+}
+
+void Heap::unlink_hole(BlockIndex index) noexcept {
+  const Block& block = blocks_[index];
+  if (block.bin_next != kNoBlock) blocks_[block.bin_next].bin_prev = block.bin_prev;
+  if (block.bin_prev != kNoBlock) blocks_[block.bin_prev].bin_next = block.bin_next;
+  else first_hole_ = block.bin_next;
+}
+
+void Heap::recount_split(BlockIndex index) noexcept {
+  if (index == kNoBlock || blocks_[index].state != BlockState::kFree) return;
+  remove_free(index);
+  insert_free(index);
+}
+
+void Heap::become_hole(BlockIndex index) noexcept {
+  blocks_[index].state = BlockState::kHole;
+  blocks_[index].last_free = 0;
+  blocks_[index].requested_bytes = 0;
+  if (const BlockIndex next = blocks_[index].next; next != kNoBlock && blocks_[next].state == BlockState::kHole) {
+    unlink_hole(next);
+    merge_next(index);
+  }
+  if (const BlockIndex prev = blocks_[index].prev; prev != kNoBlock && blocks_[prev].state == BlockState::kHole) {
+    unlink_hole(prev);
+    merge_next(prev);
+    index = prev;
+  }
+  link_hole(index);
+  recount_split(blocks_[index].prev);
+  recount_split(blocks_[index].next);
+}
+
+void Heap::add_range(const SourceRange& source, bool small, bool committed) {
+  blocks_.prepare(kRoom + 1);
+  std::uint32_t slot = 0;
+  while (slot < ranges_.size() && ranges_[slot].first != kNoBlock) ++slot;
+  if (slot == ranges_.size()) ranges_.emplace_back();
+  Block block;
+  block.address = source.address;
+  block.bytes = source.bytes;
+  block.range = slot;
+  block.state = BlockState::kHole;
+  const BlockIndex index = blocks_.create(block);
+  ranges_[slot] = Range{source, index, small, 0};
+  log(EventKind::kReserve, source.address, source.bytes);
+  if (!committed) {
+    link_hole(index);
+    return;
+  }
+  ranges_[slot].committed_bytes = source.bytes;
+  committed_bytes_ += source.bytes;
+  log(EventKind::kCommit, source.address, source.bytes);
+  blocks_[index].state = BlockState::kFree;
+  insert_free(index);
+}
+
+void Heap::remove_range(std::uint32_t slot) noexcept {
+  Range& range = ranges_[slot];
+  const Block& block = blocks_[range.first];
+  CISTERN_ASSERT(block.state == BlockState::kHole && block.bytes == range.source.bytes);
+  log(EventKind::kUnreserve, range.source.address, range.source.bytes);
+  unlink_hole(range.first);
+  blocks_.destroy(range.first);
+  range = Range{};
+}
+
+void Heap::consider_run(BlockIndex run, std::size_t bytes, Window& best) const noexcept {
+  for (BlockIndex first = run; vacant(first); first = blocks_[first].next) {
+    std::size_t total = 0;
+    std::size_t holes = 0;
+    BlockIndex last = first;
+    for (; vacant(last); last = blocks_[last].next) {
+      total += blocks_[last].bytes;
+      if (blocks_[last].state == BlockState::kHole) holes += blocks_[last].bytes;
+      if (total >= bytes) break;
+    }
+    if (total < bytes || !vacant(last)) return;  // the run ends before the need is met
+    Window window;
+    window.first = first;
+    window.last = last;
+    std::size_t excess = total - bytes;
+    if (blocks_[last].state == BlockState::kHole) {
+      window.cut_back = round_down(std::min(excess, blocks_[last].bytes), rules_.granule_bytes);
+      excess -= window.cut_back;
+    }
+    if (first != last && blocks_[first].state == BlockState::kHole) {
+      window.cut_front = round_down(std::min(excess, blocks_[first].bytes), rules_.granule_bytes);
+      if (window.cut_front == blocks_[first].bytes) continue;  // the next window is the same without it
+    }
+    window.commit_bytes = holes - window.cut_front - window.cut_back;
+    window.address = blocks_[first].address + window.cut_front;
+    if (window.commit_bytes < best.commit_bytes ||
+        (window.commit_bytes == best.commit_bytes && window.address < best.address)) {
+      best = window;
+    }
+  }
+}
+
+std::optional<Claim> Heap::claim_growth(const Need& need, std::size_t wish_bytes) {
+  blocks_.prepare(kRoom);
+  const std::size_t bytes = need.span_bytes(rules_.least_block_bytes);
+  const bool small = index_number(need.small) == 0;
+  Window best;
+  for (BlockIndex hole = first_hole_; hole != kNoBlock; hole = blocks_[hole].bin_next) {
+    if (ranges_[blocks_[hole].range].small != small) continue;
+    BlockIndex run = hole;
+    bool first_hole_of_run = true;
+    while (vacant(blocks_[run].prev)) {
+      run = blocks_[run].prev;
+      if (blocks_[run].state == BlockState::kHole) first_hole_of_run = false;
+    }
+    if (first_hole_of_run) consider_run(run, bytes, best);
+  }
+  if (best.first == kNoBlock) return std::nullopt;
+  if (wish_bytes > best.commit_bytes) {
+    best.cut_back -= std::min(best.cut_back, round_up(wish_bytes - best.commit_bytes, rules_.granule_bytes));
+  }
+  Claim claim;
+  std::size_t pieces = 1;
+  for (BlockIndex index = best.first; index != best.last; index = blocks_[index].next) ++pieces;
+  claim.pieces.reserve(pieces);
+  if (best.cut_front != 0) {  // the first block is not the last one then
+    best.first = split(best.first, best.cut_front);
+    link_hole(best.first);
+  }
+  if (best.cut_back != 0) link_hole(split(best.last, blocks_[best.last].bytes - best.cut_back));
+  claim_blocks(best.first, best.last, claim);
+  return claim;
+}
+
+void Heap::claim_blocks(BlockIndex first, BlockIndex last, Claim& claim) noexcept {
+  claim.range_slot = blocks_[first].range;
+  claim.range = ranges_[claim.range_slot].source;
+  for (BlockIndex index = first;; index = blocks_[index].next) {
+    Block& block = blocks_[index];
+    const bool hole = block.state == BlockState::kHole;
+    if (hole) unlink_hole(index);
+    else remove_free(index);
+    (hole ? claim.hole_bytes : claim.free_bytes) += block.bytes;
+    block.state = BlockState::kClaimed;
+    block.requested_bytes = hole ? 0 : block.bytes;  // what it has of memory, for audit()
+    claim.pieces.push_back({index, block.address - claim.range.address, block.bytes, hole});
+    if (index == last) break;
+  }
+  recount_split(blocks_[first].prev);
+  recount_split(blocks_[last].next);
+}
+
+void Heap::finish_commit(const Claim& claim) noexcept {
+  for (const Claim::Piece& piece : claim.pieces) {
+    if (piece.hole) log(EventKind::kCommit, blocks_[piece.block].address, piece.bytes);
+    blocks_[piece.block].state = BlockState::kFree;
+    blocks_[piece.block].requested_bytes = 0;
+  }
+  ranges_[claim.range_slot].committed_bytes += claim.hole_bytes;
+  committed_bytes_ += claim.hole_bytes;
+  const BlockIndex first = claim.pieces.front().block;
+  for (std::size_t i = 1; i < claim.pieces.size(); ++i) merge_next(first);
+  coalesce_and_insert(first);
+}
+
+void Heap::finish_decommit(const Claim& claim) noexcept {
+  CISTERN_ASSERT(claim.pieces.size() == 1 && claim.hole_bytes == 0);
+  const BlockIndex index = claim.pieces.front().block;
+  log(EventKind::kDecommit, blocks_[index].address, claim.free_bytes);
+  ranges_[claim.range_slot].committed_bytes -= claim.free_bytes;
+  committed_bytes_ -= claim.free_bytes;
+  become_hole(index);
+}
+
+void Heap::cancel(const Claim& claim) noexcept {
+  for (const Claim::Piece& piece : claim.pieces) {
+    blocks_[piece.block].requested_bytes = 0;
+    blocks_[piece.block].state = piece.hole ? BlockState::kHole : BlockState::kFree;
+    // Free neighbours inside the claim are holes or nothing, so each piece can go back on its own; what was freed
+    // beside the claim in the meantime coalesces here.
+  }
+  for (const Claim::Piece& piece : claim.pieces) {
+    if (!piece.hole) coalesce_and_insert(piece.block);
+  }
+  for (const Claim::Piece& piece : claim.pieces) {
+    if (piece.hole) become_hole(piece.block);
+  }
+}
+
+std::size_t Heap::whole_granules(const Block& block, bool whole_ranges) const noexcept {
+  if (whole_ranges) return block.bytes == ranges_[block.range].source.bytes ? block.bytes : 0;
+  const Address begin = round_up(block.address, rules_.granule_bytes);
+  const Address end = round_down(block.address + block.bytes, rules_.granule_bytes);
+  return begin < end ? end - begin : 0;
+}
+
+std::size_t Heap::idle_bytes(std::uint64_t idle_frees, bool whole_ranges) const noexcept {
+  std::size_t bytes = 0;
+  for (const FreeIndex& index : index_) {
+    index.for_each(blocks_, [&](BlockIndex i) {
+      if (blocks_[i].last_free <= idle_frees) bytes += whole_granules(blocks_[i], whole_ranges);
+    });
+  }
+  return bytes;
+}
+
+std::optional<Claim> Heap::claim_idle(std::size_t bytes, std::uint64_t idle_frees, bool whole_ranges) {
+  blocks_.prepare(kRoom);
+  BlockIndex best = kNoBlock;
+  std::size_t best_bytes = 0;
+  for (const FreeIndex& index : index_) {
+    index.for_each(blocks_, [&](BlockIndex i) {
+      if (blocks_[i].last_free > idle_frees) return;
+      const std::size_t idle = whole_granules(blocks_[i], whole_ranges);
+      if (idle == 0) return;
+      // The smallest that is enough, else the largest.
+      const bool better = best_bytes >= bytes ? idle >= bytes && idle < best_bytes : idle > best_bytes;
+      if (better) {
+        best = i;
+        best_bytes = idle;
+      }
+    });
+  }
+  if (best == kNoBlock) return std::nullopt;
+  Claim claim;
+  claim.pieces.reserve(1);
+  remove_free(best);
+  if (!whole_ranges) {
+    const std::size_t taken = std::min(best_bytes, round_up(bytes, rules_.granule_bytes));
+    const BlockIndex prev = blocks_[best].prev;
+    const bool at_front = prev != kNoBlock && blocks_[prev].state == BlockState::kHole;
+    const Address begin =
+        at_front ? round_up(blocks_[best].address, rules_.granule_bytes)
+                 : round_down(blocks_[best].address + blocks_[best].bytes, rules_.granule_bytes) - taken;
+    if (begin != blocks_[best].address) {
+      const BlockIndex rest = split(best, begin - blocks_[best].address);
+      insert_free(best);
+      best = rest;
+    }
+    if (blocks_[best].bytes != taken) insert_free(split(best, taken));
+  }
+  insert_free(best);  // claim_blocks takes it out again, as it does every free block
+  claim_blocks(best, best, claim);
+  return claim;
+}
+
+}  // namespace cistern

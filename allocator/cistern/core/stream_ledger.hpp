@@ -1,0 +1,51 @@
+// What keeps a freed block from being reused: the streams that were recorded on it, and their open fences.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "cistern/base/ids.hpp"
+#include "cistern/core/block_table.hpp"
+
+namespace cistern {
+
+/// One per heap, guarded by its lock. Fences are recorded and queried by the caller with no lock held; the ledger only
+/// remembers. Blocks on one stream are never seen here.
+class StreamLedger {
+ public:
+  /// The stream uses the live block too.
+  void record_use(BlockIndex block, StreamId stream);
+
+  /// The block was freed: hands over its streams, for a fence on each. Until attach() it counts as having open fences.
+  std::vector<StreamId> begin_pending(BlockIndex block);
+  /// Requires as many fences as begin_pending gave streams, in order.
+  void attach(BlockIndex block, const std::vector<StreamId>& streams, const std::vector<FenceId>& fences);
+
+  struct OpenFence {
+    StreamId stream;
+    FenceId fence;
+    BlockIndex block;
+  };
+  /// The oldest open fence of each stream: within a stream, fences are done in order.
+  std::vector<OpenFence> oldest() const;
+  /// All open fences of all blocks.
+  std::vector<OpenFence> all() const;
+
+  /// The fence is done, or the owner stream was ordered behind it. Returns the block if it was its last one.
+  /// A fence that is not open any more is ignored: another thread closed it.
+  std::optional<BlockIndex> close(const OpenFence& fence);
+
+  bool empty() const noexcept { return open_counts_.empty(); }
+
+ private:
+  std::unordered_map<BlockIndex, std::vector<StreamId>> uses_;
+  std::map<StreamId, std::deque<OpenFence>> queues_;
+  std::unordered_map<BlockIndex, std::size_t> open_counts_;
+};
+
+}  // namespace cistern

@@ -1,0 +1,95 @@
+// Rungs 3 and 6: pending blocks become free when their fences are done, or when their owner stream runs behind them.
+#include "cistern/base/check.hpp"
+#include "cistern/base/mutant.hpp"
+#include "cistern/core/caching_allocator.hpp"
+
+namespace cistern {
+
+void CachingAllocator::fence_pending(Heap& heap, BlockIndex block, Address address,
+                                     const std::vector<StreamId>& users) {
+  // Recorded with no lock held: a driver may block here when its launch queue is full.
+  std::vector<FenceId> fences;
+  fences.reserve(users.size());
+  for (const StreamId user : users) fences.push_back(fences_->record(user));
+  bool events_due = false;
+  {
+    const std::scoped_lock lock(heap.lock());
+    heap.streams().attach(block, users, fences);
+    for (std::size_t i = 0; i < users.size(); ++i) {
+      heap.log(EventKind::kFenceRecorded, address, 0, 0, users[i], fences[i]);
+    }
+    events_due = heap.events().due();
+  }
+  after_operation(heap, events_due);
+}
+
+void CachingAllocator::close_fence(Heap& heap, const StreamLedger::OpenFence& fence, EventKind why) {
+  {
+    const std::scoped_lock lock(heap.lock());
+    heap.log(why, 0, 0, 0, why == EventKind::kFenceOrdered ? heap.stream : fence.stream, fence.fence);
+    if (const auto block = heap.streams().close(fence)) heap.settle(*block);
+  }
+  fences_->release(fence.fence);
+}
+
+void CachingAllocator::reap_heap(Heap& heap) {
+  if (fences_ == nullptr) return;
+  const std::scoped_lock reaping(reap_mutex_);
+  for (bool closed = true; closed;) {
+    closed = false;
+    std::vector<StreamLedger::OpenFence> oldest;
+    {
+      const std::scoped_lock lock(heap.lock());
+      if (heap.streams().empty()) return;
+      oldest = heap.streams().oldest();
+    }
+    for (const auto& fence : oldest) {
+      if (fences_->query(fence.fence) != FenceState::kDone) continue;
+      close_fence(heap, fence, EventKind::kFenceDone);
+      closed = true;
+    }
+  }
+}
+
+bool CachingAllocator::order_owner_behind_fences(Heap& heap) {
+  const std::scoped_lock reaping(reap_mutex_);
+  std::vector<StreamLedger::OpenFence> open;
+  {
+    const std::scoped_lock lock(heap.lock());
+    open = heap.streams().all();
+  }
+  bool closed = false;
+  for (const auto& fence : open) {
+    if (!fences_->order_after(heap.stream, fence.fence)) continue;
+    close_fence(heap, fence, EventKind::kFenceOrdered);
+    closed = true;
+  }
+  return closed;
+}
+
+bool CachingAllocator::wait_for_one_fence() {
+  const std::scoped_lock reaping(reap_mutex_);
+  for (const auto& heap : heaps_) {
+    std::vector<StreamLedger::OpenFence> oldest;
+    {
+      const std::scoped_lock lock(heap->lock());
+      oldest = heap->streams().oldest();
+    }
+    for (const auto& fence : oldest) {
+      const FenceState state = fences_->query(fence.fence);
+      if (state == FenceState::kCannotAskNow) continue;
+      if (state == FenceState::kNotYet) fences_->wait(fence.fence);
+      close_fence(*heap, fence, EventKind::kFenceDone);
+      return true;
+    }
+  }
+  return false;
+}
+
+void CachingAllocator::wait_for_all_fences() {
+  if (fences_ == nullptr) return;
+  while (wait_for_one_fence()) {
+  }
+}
+
+}  // namespace cistern

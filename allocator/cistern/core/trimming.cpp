@@ -1,0 +1,146 @@
+// Giving memory back: what is idle under promise I13, and how much of it.
+#include <algorithm>
+
+#include "cistern/base/check.hpp"
+#include "cistern/base/mutant.hpp"
+#include "cistern/core/caching_allocator.hpp"
+
+namespace cistern {
+
+std::uint64_t CachingAllocator::idle_frees(Heap& heap, Waiting waiting) {
+  OwnerFence& owner = owner_fences_[heap.number];
+  std::uint64_t frees = 0;
+  {
+    const std::scoped_lock lock(heap.lock());
+    frees = heap.free_count();
+  }
+  if (fences_ == nullptr) return frees;
+  for (;;) {
+    if (!owner.open) {
+      if (owner.idle_frees == frees) return frees;
+      owner.fence = fences_->record(heap.stream);
+      owner.covers = frees;
+      owner.open = true;
+      const std::scoped_lock lock(heap.lock());
+      heap.log(EventKind::kFenceRecorded, 0, 0, 0, heap.stream, owner.fence);
+    }
+    const FenceState state = fences_->query(owner.fence);
+    if (state != FenceState::kDone) {
+      if (waiting == Waiting::kNo || state == FenceState::kCannotAskNow) return owner.idle_frees;
+      fences_->wait(owner.fence);
+    }
+    {
+      const std::scoped_lock lock(heap.lock());
+      heap.log(EventKind::kFenceDone, 0, 0, 0, heap.stream, owner.fence);
+    }
+    fences_->release(owner.fence);
+    owner.open = false;
+    owner.idle_frees = owner.covers;
+  }
+}
+
+std::size_t CachingAllocator::decommit_idle(std::size_t bytes, const PoolId* pool, Waiting waiting, Heap* first) {
+  std::size_t given = 0;
+  const auto from = [&](Heap& heap, Waiting patience) {
+    if (given >= bytes || (pool != nullptr && heap.pool != *pool)) return;
+    given += decommit_from(heap, bytes - given, idle_frees(heap, patience));
+  };
+  const auto from_all = [&](Waiting patience) {
+    if (first != nullptr) from(*first, patience);
+    for (const auto& heap : heaps_) {
+      if (heap.get() != first) from(*heap, patience);
+    }
+  };
+  from_all(Waiting::kNo);  // granules whose fence is done go first
+  if (waiting == Waiting::kYes && fences_ != nullptr) from_all(Waiting::kYes);
+  return given;
+}
+
+std::size_t CachingAllocator::decommit_from(Heap& heap, std::size_t bytes, std::uint64_t idle) {
+  std::size_t given = 0;
+  while (given < bytes) {
+    std::optional<Claim> claim;
+    {
+      const std::scoped_lock lock(heap.lock());
+      claim = heap.claim_idle(bytes - given, idle, source_.traits().whole_only);
+    }
+    if (!claim) break;
+    given += claim->free_bytes;
+    decommit_claim(heap, *claim);
+  }
+  return given;
+}
+
+void CachingAllocator::decommit_claim(Heap& heap, const Claim& claim) {
+  const bool whole = source_.traits().whole_only;
+  ++source_calls_.decommit;
+  source_.decommit(claim.range.id, claim.pieces.front().offset, claim.free_bytes);
+  ledger_.with_all_locked([&] {
+    heap.finish_decommit(claim);
+    const bool last_memory = heap.range(claim.range_slot).committed_bytes == 0;
+    ledger_.reserved_out(claim.free_bytes, last_memory ? 1 : 0);
+    if (whole) heap.remove_range(claim.range_slot);
+  });
+  if (whole) {
+    addresses_.remove(claim.range.address, claim.range.bytes);
+    ++source_calls_.unreserve;
+    source_.unreserve(claim.range.id);
+  }
+  heap.budget.refund(claim.free_bytes);
+}
+
+std::size_t CachingAllocator::trim_to(std::size_t keep_bytes, Budget& budget, const PoolId* pool) {
+  for (const auto& heap : heaps_) reap_heap(*heap);
+  std::size_t given = 0;
+  const auto give = [&] {
+    const std::size_t claimed = budget.claimed();
+    if (claimed > keep_bytes) given += decommit_idle(claimed - keep_bytes, pool, Waiting::kYes);
+  };
+  give();
+  if (fences_ != nullptr && budget.claimed() > keep_bytes) {
+    wait_for_all_fences();
+    give();
+  }
+  return given;
+}
+
+std::size_t CachingAllocator::trim(std::size_t keep_bytes) {
+  const std::scoped_lock growth(growth_mutex_);
+  return trim_to(std::max(keep_bytes, preallocated_bytes_), budget_, nullptr);
+}
+
+std::size_t CachingAllocator::tick() {
+  const std::scoped_lock growth(growth_mutex_);
+  std::size_t given = 0;
+  for (const auto& heap : heaps_) {
+    reap_heap(*heap);
+    OwnerFence& owner = owner_fences_[heap->number];
+    const std::uint64_t idle = std::min(idle_frees(*heap, Waiting::kNo), owner.ticked);
+    const std::size_t claimed = budget_.claimed();
+    if (claimed > preallocated_bytes_) given += decommit_from(*heap, claimed - preallocated_bytes_, idle);
+    const std::scoped_lock lock(heap->lock());
+    owner.ticked = heap->free_count();
+  }
+  return given;
+}
+
+Result<std::size_t, Failure> CachingAllocator::set_limit(std::size_t limit_bytes, PoolId pool) {
+  const std::scoped_lock growth(growth_mutex_);
+  CISTERN_CHECK_LE(pool.value, pool_budgets_.size());
+  Budget& budget = pool.value == 0 ? budget_ : *pool_budgets_[pool.value - 1u];
+  trim_to(limit_bytes, budget, pool.value == 0 ? nullptr : &pool);
+  if (!budget.set_limit(limit_bytes)) return in_use_failure(limit_bytes, budget);
+  if (pool.value == 0) log_device(EventKind::kLimit, limit_bytes);
+  return limit_bytes;
+}
+
+void CachingAllocator::clear_limit(PoolId pool) { set_limit(kNoLimit, pool); }
+
+std::size_t CachingAllocator::limit_bytes(PoolId pool) const {
+  if (pool.value == 0) return budget_.limit();
+  const std::scoped_lock growth(growth_mutex_);
+  CISTERN_CHECK_LE(pool.value, pool_budgets_.size());
+  return pool_budgets_[pool.value - 1u]->limit();
+}
+
+}  // namespace cistern
