@@ -20,7 +20,8 @@ constexpr const char* kFooter =
 header action,id,bytes,stream; both plain or gzip, told apart by their content.
 
 Columns: lower bound is the peak of the bytes live at once, ratio is peak reserved / lower bound, remapped is memory
-moved from idle places to where it was needed. Streams are kept, but nothing runs: what one frees, all may reuse.
+moved from idle places to where it was needed, ns/op the time of an allocation or a free with its source calls on a
+new allocator, warm the same for the trace run again on the allocator that has grown. Streams are kept, but nothing runs: what one frees, all may reuse.
 
 --json writes {"trace", "runs": [{"strategy", "source", "lower_bound_bytes", "peak_reserved_bytes", "ratio",
 "source_calls", "ns_per_operation", ...}]}; for several files an array of such objects. Nothing else goes to stdout.
@@ -66,10 +67,7 @@ SimulatedOptions simulated_options(const ReplayArguments& arguments) {
 
 Options allocator_options(const ReplayArguments& arguments) {
   Result<Options, ConfigError> parsed = parse_config(arguments.configuration);
-  if (!parsed) {
-    throw UsageError("--conf, character " + std::to_string(parsed.error().position + 1) + ": " +
-                     parsed.error().message);
-  }
+  if (!parsed) throw UsageError("--conf: " + parsed.error().message);
   Options options = *parsed;
   if (!options.record.empty()) throw UsageError("--conf: record does not apply to a replay");
   if (!arguments.limit.empty()) options.limit = value_or_usage_error("--limit", parse_limit(arguments.limit));

@@ -52,6 +52,7 @@ Json to_json(const ReplayRun& run) {
                                   {"refused", calls.refused}};
   json["remapped_bytes"] = calls.remapped_bytes;
   json["ns_per_operation"] = result.ns_per_operation;
+  json["warm_ns_per_operation"] = result.warm_ns_per_operation;
   json["operations"] = run.operation_count;
   json["served"] = served;
   json["failures"] = result.failure_count;
@@ -72,6 +73,7 @@ Row to_row(const ReplayRun& run) {
           std::to_string(result.stats.source_calls.total()),
           format_bytes(result.stats.source_calls.remapped_bytes),
           fixed(result.ns_per_operation, 1),
+          fixed(result.warm_ns_per_operation, 1),
           std::to_string(result.failure_count)};
 }
 
@@ -80,7 +82,7 @@ Row to_row(const ReplayRun& run) {
 void write_table(const std::vector<ReplayRun>& runs, std::ostream& out) {
   constexpr std::size_t kTextColumns = 3;  // the rest are numbers, to the right
   std::vector<Row> rows{{"trace", "strategy", "source", "lower bound", "peak reserved", "ratio",
-                         "source calls", "remapped", "ns/op", "failures"}};
+                         "source calls", "remapped", "ns/op", "warm", "failures"}};
   for (const ReplayRun& run : runs) rows.push_back(to_row(run));
   std::vector<std::size_t> widths(rows.front().size());
   for (const Row& row : rows) {

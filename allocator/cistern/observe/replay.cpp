@@ -26,6 +26,13 @@ class Pass {
     }
   }
 
+  /// As run; returns nanoseconds.
+  double run_timed(CachingAllocator& allocator) {
+    const auto start = std::chrono::steady_clock::now();
+    run(allocator);
+    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
+  }
+
   /// Frees what the trace left live.
   void finish(CachingAllocator& allocator) const {
     std::vector<bool> live(program_.block_count);
@@ -93,14 +100,12 @@ ReplayResult replay(const ReplayProgram& program, const Options& options, Memory
                     int pass_count) {
   CISTERN_CHECK_LE(1, pass_count);
   ReplayResult result;
-  std::vector<double> passes_ns;
+  std::vector<double> cold_ns;
+  std::vector<double> warm_ns;
   for (int number = 0; number < pass_count; ++number) {
     CachingAllocator allocator(options, source);
     Pass pass(program);
-    const auto start = std::chrono::steady_clock::now();
-    pass.run(allocator);
-    const auto stop = std::chrono::steady_clock::now();
-    passes_ns.push_back(std::chrono::duration<double, std::nano>(stop - start).count());
+    cold_ns.push_back(pass.run_timed(allocator));
     if (number == 0) {
       result.stats = allocator.stats();
       result.placement_hash = pass.placement_hash();
@@ -108,12 +113,16 @@ ReplayResult replay(const ReplayProgram& program, const Options& options, Memory
       result.first_failure = pass.first_failure();
     }
     pass.finish(allocator);
+    warm_ns.push_back(pass.run_timed(allocator));
+    pass.finish(allocator);
   }
+  const auto operation_count = static_cast<double>(program.operations.size());
+  result.ns_per_operation = median(std::move(cold_ns)) / operation_count;
+  result.warm_ns_per_operation = median(std::move(warm_ns)) / operation_count;
   result.lower_bound_bytes = program.lower_bound_bytes;
   result.peak_reserved_bytes = result.stats.reserved.peak;
   result.ratio =
       static_cast<double>(result.peak_reserved_bytes) / static_cast<double>(result.lower_bound_bytes);
-  result.ns_per_operation = median(std::move(passes_ns)) / static_cast<double>(program.operations.size());
   return result;
 }
 

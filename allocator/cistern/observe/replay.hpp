@@ -21,6 +21,7 @@ struct ReplayResult {
   double ratio = 0.0;  ///< peak_reserved_bytes / lower_bound_bytes
   double ns_per_operation =
       0.0;  ///< Allocations and frees alike, source calls included; median of the passes.
+  double warm_ns_per_operation = 0.0;  ///< The same again on the allocator that has grown already.
   std::uint64_t placement_hash =
       0;  ///< Over the address of every allocation, in order: the same placement, the same number.
   std::uint64_t failure_count = 0;  ///< Allocations refused; their frees are left out.
