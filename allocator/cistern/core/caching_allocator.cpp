@@ -240,6 +240,15 @@ FreeOutcome CachingAllocator::free(Address address) {
   return FreeOutcome::kFreed;
 }
 
+std::optional<Allocation> CachingAllocator::find(Address address) const {
+  const Heap* heap = addresses_.find(address);
+  if (heap == nullptr) return std::nullopt;
+  const std::scoped_lock lock(heap->lock());
+  const BlockIndex block = heap->find_live(address);
+  if (block == kNoBlock) return std::nullopt;
+  return Allocation{address, heap->block(block).requested_bytes, heap->block(block).bytes};
+}
+
 bool CachingAllocator::record_stream(Address address, StreamId stream) {
   Heap* heap = addresses_.find(address);
   if (heap == nullptr) return false;
@@ -270,6 +279,22 @@ void CachingAllocator::log_device(EventKind kind, std::size_t bytes) {
     due = device_events_.due();
   }
   if (due) log_.drain(device_events_, device_events_lock_);
+}
+
+void CachingAllocator::lock_for_fork() {
+  growth_mutex_.lock();
+  log_.drain_mutex.lock();
+  reap_mutex_.lock();
+  ledger_.lock_all();
+  device_events_lock_.lock();
+}
+
+void CachingAllocator::unlock_after_fork() {
+  device_events_lock_.unlock();
+  ledger_.unlock_all();
+  reap_mutex_.unlock();
+  log_.drain_mutex.unlock();
+  growth_mutex_.unlock();
 }
 
 PoolId CachingAllocator::create_pool(std::size_t limit_bytes) {

@@ -30,8 +30,8 @@ namespace cistern {
 struct Request {
   std::size_t bytes = 0;      ///< At least 1.
   std::size_t alignment = 1;  ///< A power of two, at most the granule; the least block is the least alignment given.
-  StreamId stream;            ///< Where the block will be used first. Without fences: a shard, any number.
-  PoolId pool;                ///< From create_pool, or the default pool.
+  StreamId stream{};          ///< Where the block will be used first. Without fences: a shard, any number.
+  PoolId pool{};              ///< From create_pool, or the default pool.
 };
 
 struct Allocation {
@@ -82,6 +82,9 @@ class CachingAllocator {
   /// Cost: O(1), one uncontended lock, unless another stream used the block or trim:above_high_water acts.
   FreeOutcome free(Address address);
 
+  /// The live grant at the address, if there is one. Cost: O(1), one lock.
+  std::optional<Allocation> find(Address address) const;
+
   /// Says that `stream` uses the block too: it is not granted again until the work queued there at the time of its free
   /// is done. No-op on the owner stream and without fences. False if no live grant has this address.
   bool record_stream(Address address, StreamId stream);
@@ -116,6 +119,10 @@ class CachingAllocator {
   std::vector<RangeInfo> snapshot() const;
   /// Checks promises I1-I6 over every heap; aborts on a broken one, naming it. Cost: O(blocks), all locks.
   void audit() const;
+
+  /// Around fork(): the child has only the forking thread, so no other may hold a lock at that moment.
+  void lock_for_fork();
+  void unlock_after_fork();
 
   const SourceTraits& source_traits() const noexcept { return source_.traits(); }
   const Options& options() const noexcept { return options_; }

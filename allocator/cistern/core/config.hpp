@@ -30,15 +30,15 @@ enum class Misuse : std::uint8_t { kAbort, kReport };
 /// One aggregate with defaults. Every field is reachable from CISTERN_CONF under the key in its comment.
 struct Options {
   Strategy strategy = Strategy::kGrowth;  ///< strategy:growth|geometric|preallocate
-  std::optional<Amount> limit;            ///< limit:SIZE or limit:N% of the capacity. None: the device is the limit.
-  Amount preallocate;                     ///< preallocate:SIZE or N%. 0: the limit, or what is free less headroom.
+  std::optional<Amount> limit{};          ///< limit:SIZE or limit:N% of the capacity. None: the device is the limit.
+  Amount preallocate{};                   ///< preallocate:SIZE or N%. 0: the limit, or what is free less headroom.
   std::size_t headroom_bytes = 0;         ///< headroom:SIZE left free on the device by preallocation.
   double remap_slack = 0.01;              ///< remap_slack:SHARE of peak active a miss may create before it remaps;
                                           ///< 1 or more: never remap.
   TrimMode trim = TrimMode::kKeepAll;     ///< trim:keep_all|above_high_water|idle
   std::size_t high_water_bytes = 0;       ///< high_water:SIZE for trim:above_high_water
   Misuse misuse = Misuse::kAbort;         ///< misuse:abort|report: a bad free ends the process, or is reported and ignored.
-  std::string record;                     ///< record:FILE writes the event trace of the whole run there.
+  std::string record{};                   ///< record:FILE writes the event trace of the whole run there.
 
   // Set by adapters, not by users.
   std::size_t least_block_bytes = 512;    ///< Block sizes and addresses are multiples; a power of two.

@@ -23,6 +23,16 @@ void DeviceLedger::add_heap(Heap& heap) {
   heaps_.push_back(&heap);
 }
 
+void DeviceLedger::lock_all() const {
+  mutex_.lock();
+  for (const Heap* heap : heaps_) heap->lock().lock();
+}
+
+void DeviceLedger::unlock_all() const {
+  for (const Heap* heap : heaps_) heap->lock().unlock();
+  mutex_.unlock();
+}
+
 std::uint64_t DeviceLedger::current(GaugeKind kind) const noexcept {
   std::uint64_t sum = 0;
   for (const Heap* heap : heaps_) sum += heap->gauges()[kind].current();

@@ -25,10 +25,11 @@ class DeviceLedger {
   /// Runs action() with every heap locked. The action must take no lock and call no source.
   template <class Action>
   auto with_all_locked(Action&& action) const {
-    const std::scoped_lock ledger(mutex_);
-    const AllLocks locks(heaps_);
+    const AllLocks locks(*this);
     return action();
   }
+  void lock_all() const;
+  void unlock_all() const;
 
   // Each of these requires to run inside with_all_locked.
   const std::vector<Heap*>& heaps() const noexcept { return heaps_; }
@@ -47,17 +48,13 @@ class DeviceLedger {
  private:
   class AllLocks {
    public:
-    explicit AllLocks(const std::vector<Heap*>& heaps) : heaps_(heaps) {
-      for (const Heap* heap : heaps_) heap->lock().lock();
-    }
-    ~AllLocks() {
-      for (const Heap* heap : heaps_) heap->lock().unlock();
-    }
+    explicit AllLocks(const DeviceLedger& ledger) : ledger_(ledger) { ledger_.lock_all(); }
+    ~AllLocks() { ledger_.unlock_all(); }
     AllLocks(const AllLocks&) = delete;
     AllLocks& operator=(const AllLocks&) = delete;
 
    private:
-    const std::vector<Heap*>& heaps_;
+    const DeviceLedger& ledger_;
   };
 
   Stat stat_of(GaugeKind kind) const noexcept;

@@ -250,7 +250,7 @@ std::optional<Claim> Heap::claim_idle(std::size_t bytes, std::uint64_t idle_free
   claim.pieces.reserve(1);
   remove_free(best);
   if (!whole_ranges) {
-    const std::size_t taken = std::min(best_bytes, round_up(bytes, rules_.granule_bytes));
+    const std::size_t taken = bytes >= best_bytes ? best_bytes : round_up(bytes, rules_.granule_bytes);
     const BlockIndex prev = blocks_[best].prev;
     const bool at_front = prev != kNoBlock && blocks_[prev].state == BlockState::kHole;
     const Address begin =
