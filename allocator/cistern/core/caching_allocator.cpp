@@ -30,7 +30,8 @@ CachingAllocator::CachingAllocator(const Options& options, MemorySource& source,
       fences_(fences),
       device_(device),
       rules_(rules_for(options, source.traits(), device)),
-      budget_(options.limit ? options.limit->resolve(source.traits().capacity_bytes) : kNoLimit) {
+      budget_(options.limit ? options.limit->resolve(source.traits().capacity_bytes) : kNoLimit),
+      remap_(options) {
   CISTERN_CHECK_LE(rules_.least_block_bytes, rules_.granule_bytes);
 }
 

@@ -18,6 +18,7 @@
 #include "cistern/core/device_ledger.hpp"
 #include "cistern/core/event_log.hpp"
 #include "cistern/core/failure.hpp"
+#include "cistern/core/growth_policy.hpp"
 #include "cistern/core/heap.hpp"
 #include "cistern/core/heap_directory.hpp"
 #include "cistern/core/memory_source.hpp"
@@ -206,6 +207,7 @@ class CachingAllocator {
   std::vector<std::unique_ptr<Heap>> heaps_;           ///< Guarded by growth_mutex_.
   std::vector<OwnerFence> owner_fences_;               ///< Guarded by growth_mutex_; by heap number.
   std::size_t preallocated_bytes_ = 0;                 ///< Guarded by growth_mutex_.
+  RemapPolicy remap_;                                  ///< Guarded by growth_mutex_.
   CallCounters source_calls_;
   DeviceLedger ledger_;
   HeapDirectory directory_;

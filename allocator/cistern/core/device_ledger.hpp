@@ -38,6 +38,7 @@ class DeviceLedger {
   /// Bytes committed and ranges holding memory changed.
   void reserved_in(std::size_t bytes, std::size_t ranges) noexcept;
   void reserved_out(std::size_t bytes, std::size_t ranges) noexcept;
+  std::uint64_t reserved_bytes() const noexcept { return reserved_.current; }
   std::uint64_t peak(GaugeKind kind) const noexcept { return peaks_[kind]; }
   std::uint64_t current(GaugeKind kind) const noexcept;
   /// Every Stat of the device.

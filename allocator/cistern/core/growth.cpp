@@ -8,22 +8,24 @@
 namespace cistern {
 
 std::size_t CachingAllocator::wish_bytes(const Heap& heap, const Need& need) const {
-  if (options_.strategy == Strategy::kGrowth) return 0;
-  if (options_.strategy == Strategy::kGeometric) {
-    return heap.committed_bytes(need.small && rules_.separate_small_ranges);  // doubles what this kind of range holds
+  GrowthFacts facts;
+  {
+    const std::scoped_lock lock(heap.lock());
+    facts.held_of_kind = heap.committed_bytes(need.small && rules_.separate_small_ranges);
   }
-  if (preallocated_bytes_ != 0) return 0;  // full: grows on demand, up to the limit
-  const std::size_t available = source_.available_bytes();
-  const std::size_t spare = available > options_.headroom_bytes ? available - options_.headroom_bytes : 0;
-  const std::size_t asked = options_.preallocate.resolve(source_.traits().capacity_bytes);
-  return asked != 0 ? asked : std::min(budget_.limit(), spare);
+  facts.preallocated = preallocated_bytes_;
+  facts.limit = budget_.limit();
+  facts.available = options_.strategy == Strategy::kPreallocate ? source_.available_bytes() : 0;
+  facts.capacity = source_.traits().capacity_bytes;
+  const std::size_t wish = growth_wish_bytes(options_, facts);
+  return round_down(std::min(wish, heap.budget.headroom()), rules_.granule_bytes);
 }
 
 bool CachingAllocator::commit_for(Heap& heap, const Need& need, Grower& grower) {
   const std::size_t granule = rules_.granule_bytes;
   const std::size_t least = round_up(need.span_bytes(rules_.least_block_bytes), granule);
   if (source_.traits().whole_only) return commit_whole(heap, need, grower);
-  std::size_t wish = round_down(std::min(wish_bytes(heap, need), heap.budget.headroom()), granule);
+  std::size_t wish = wish_bytes(heap, need);
   for (;;) {
     std::optional<Claim> claim;
     {
@@ -107,8 +109,7 @@ bool CachingAllocator::reserve_range(Heap& heap, const Need& need) {
 bool CachingAllocator::commit_whole(Heap& heap, const Need& need, Grower& grower) {
   const std::size_t granule = rules_.granule_bytes;
   const std::size_t least = round_up(need.span_bytes(rules_.least_block_bytes), granule);
-  const std::size_t wish = round_down(std::min(wish_bytes(heap, need), heap.budget.headroom()), granule);
-  for (std::size_t bytes = std::max(wish, least);;
+  for (std::size_t bytes = std::max(wish_bytes(heap, need), least);;
        bytes = std::max(least, round_down(bytes - bytes / 8, granule))) {
     Refusal refusal = Refusal::kLimit;
     if (heap.budget.claim(bytes)) {
@@ -138,24 +139,19 @@ bool CachingAllocator::commit_whole(Heap& heap, const Need& need, Grower& grower
 }
 
 void CachingAllocator::remap_for(Heap& heap, const Need& need, std::size_t commit_bytes) {
-  if (options_.strategy == Strategy::kPreallocate || options_.remap_slack >= 1.0) return;
-  struct {
-    std::uint64_t active, peak_active, reserved;
-  } now{};
+  std::size_t free_bytes = 0;
+  std::size_t peak_active = 0;
   ledger_.with_all_locked([&] {
-    now.active = ledger_.current(kActiveBytes);
-    now.peak_active = ledger_.peak(kActiveBytes);
-    Stats stats;
-    ledger_.fill(stats);
-    now.reserved = stats.reserved.current;
+    const std::size_t active = ledger_.current(kActiveBytes) + need.granted_bytes;
+    peak_active = std::max<std::size_t>(ledger_.peak(kActiveBytes), active);
+    const std::size_t reserved = ledger_.reserved_bytes() + commit_bytes;
+    free_bytes = reserved - std::min(reserved, active);
   });
-  const std::uint64_t active_after = now.active + need.granted_bytes;
-  const std::uint64_t free_after = now.reserved + commit_bytes - std::min(now.reserved + commit_bytes, active_after);
-  const auto slack = static_cast<std::uint64_t>(options_.remap_slack *
-                                                static_cast<double>(std::max(now.peak_active, active_after)));
-  if (free_after <= slack) return;
-  const std::size_t wanted = std::min<std::size_t>(commit_bytes, round_up(free_after - slack, rules_.granule_bytes));
-  source_calls_.remapped_bytes += decommit_idle(wanted, &heap.pool, Waiting::kNo, &heap);
+  const std::size_t wanted = remap_.remap_bytes(commit_bytes, free_bytes, peak_active);
+  if (wanted == 0) return;
+  const std::size_t remapped = decommit_idle(wanted, &heap.pool, Waiting::kNo, &heap);
+  remap_.remapped(remapped);
+  source_calls_.remapped_bytes += remapped;
 }
 
 }  // namespace cistern

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "cistern/base/check.hpp"
+#include "cistern/base/units.hpp"
 #include "cistern/core/caching_allocator.hpp"
 
 namespace cistern {
@@ -95,6 +96,10 @@ double median(std::vector<double> values) {
 }
 
 }  // namespace
+
+std::size_t default_preallocate_bytes(const ReplayProgram& program, std::size_t granule_bytes) noexcept {
+  return round_up(program.lower_bound_bytes + program.lower_bound_bytes / 20, granule_bytes);
+}
 
 ReplayResult replay(const ReplayProgram& program, const Options& options, MemorySource& source,
                     int pass_count) {

@@ -29,6 +29,9 @@ struct ReplayResult {
   Stats stats;  ///< After the last operation of the trace.
 };
 
+/// What a replay preallocates unless told: 1.05 x the lower bound, rounded up to the granule.
+std::size_t default_preallocate_bytes(const ReplayProgram& program, std::size_t granule_bytes) noexcept;
+
 /// Replays `pass_count` times, at least once, each on a new allocator over the source; all passes place
 /// alike, and all but the time is taken from the first. Streams are kept, without fences: what one frees, all
 /// may reuse. Requires a source that holds nothing; leaves it so. Cost: the clock is read twice a pass,
