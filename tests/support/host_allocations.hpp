@@ -1,0 +1,24 @@
+// Replaces operator new of the whole program, to count host allocations and to make one of them fail.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cistern::support {
+
+/// Calls of operator new by this thread so far.
+std::uint64_t host_allocation_count() noexcept;
+
+/// While it lives, the `nth` call (from 1) of operator new by this thread fails, and all after it too.
+class FailingHostAllocations {
+ public:
+  explicit FailingHostAllocations(std::uint64_t nth) noexcept;
+  ~FailingHostAllocations();
+  FailingHostAllocations(const FailingHostAllocations&) = delete;
+  FailingHostAllocations& operator=(const FailingHostAllocations&) = delete;
+
+  /// Whether a call was failed yet.
+  bool struck() const noexcept;
+};
+
+}  // namespace cistern::support
