@@ -95,8 +95,7 @@ Options options_for(const ReplaySettings& settings, Strategy strategy, const Rep
   Options options = settings.options;
   options.strategy = strategy;
   if (strategy == Strategy::kPreallocate && !settings.preallocate_given) {
-    const auto wanted = static_cast<std::size_t>(static_cast<double>(program.lower_bound_bytes) * 1.05);
-    options.preallocate = Amount{round_up(wanted, settings.source.granule_bytes)};
+    options.preallocate = Amount{default_preallocate_bytes(program, settings.source.granule_bytes)};
   }
   return options;
 }
