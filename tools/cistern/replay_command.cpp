@@ -16,18 +16,23 @@ namespace cistern::cli {
 namespace {
 
 constexpr const char* kFooter =
-    R"(Files: event traces (written by record:FILE or cistern-train --record) or CSV with the
-header action,id,bytes,stream; both plain or gzip, told apart by their content.
+    R"(Files: event traces (written by record:FILE or cistern-train --record) or CSV with the header
+action,id,bytes,stream; both plain or gzip, told apart by their content.
 
-Columns: lower bound is the peak of the bytes live at once, ratio is peak reserved / lower bound, remapped is memory
-moved from idle places to where it was needed, ns/op the time of an allocation or a free with its source calls on a
-new allocator, warm the same for the trace run again on the allocator that has grown. Streams are kept, but nothing runs: what one frees, all may reuse.
+Columns:
+  lower bound    peak of the bytes live at once: no allocator can reserve less
+  peak reserved  most memory taken from the source at once; ratio: that / lower bound
+  remapped       memory moved from idle places to where it was needed
+  ns/op          time of an allocation or a free, source calls included, on a new allocator
+  warm           the same for the trace run again on the allocator that has grown
+Streams are kept, but nothing runs on them: what one frees, all may reuse.
 
---json writes {"trace", "runs": [{"strategy", "source", "lower_bound_bytes", "peak_reserved_bytes", "ratio",
-"source_calls", "ns_per_operation", ...}]}; for several files an array of such objects. Nothing else goes to stdout.
+--json writes {"trace", "operations", "runs": [{"strategy", "source", "lower_bound_bytes",
+"peak_reserved_bytes", "ratio", "source_calls", "ns_per_operation", ...}]}, for several files an array of
+such objects, and nothing else to stdout.
 
-Exit code: 0 all allocations served; 1 a file cannot be read or written, or an allocation failed (the results are
-written all the same); 2 the command line is wrong. CISTERN_CONF is not read.)";
+Exit code: 0 all allocations served; 1 a file cannot be read or written, or an allocation failed (the
+results are written all the same); 2 the command line is wrong. CISTERN_CONF is not read.)";
 
 /// The command line, understood.
 struct ReplaySettings {
@@ -112,14 +117,26 @@ void draw(const ReplaySettings& settings, const ReplayProgram& program, const st
   file.close();
 }
 
-void report_failures(const std::vector<ReplayRun>& runs) {
-  for (const ReplayRun& run : runs) {
-    const ReplayResult& result = run.result;
-    if (result.failure_count == 0) continue;
-    throw DataError(run.trace + " under " + strategy_name(run.options.strategy) + ": " +
-                    std::to_string(result.failure_count) +
-                    " allocations failed, the first so: " + result.first_failure->cause());
+void complain_of_failures(const std::vector<ReplayReport>& reports) {
+  for (const ReplayReport& report : reports) {
+    for (const ReplayRun& run : report.runs) {
+      if (run.result.failure_count == 0) continue;
+      throw DataError(report.trace + " under " + strategy_name(run.options.strategy) + ": " +
+                      std::to_string(run.result.failure_count) +
+                      " allocations failed, the first so: " + run.result.first_failure->cause());
+    }
   }
+}
+
+ReplayReport replay_all(const ReplaySettings& settings, const ReplayProgram& program, const std::string& path,
+                        int pass_count) {
+  ReplayReport report{path, program.name, program.operations.size(), {}};
+  for (const Strategy strategy : settings.strategies) {
+    const Options options = options_for(settings, strategy, program);
+    SimulatedSource source(settings.source);
+    report.runs.push_back({options, source.traits(), replay(program, options, source, pass_count)});
+  }
+  return report;
 }
 
 }  // namespace
@@ -170,19 +187,13 @@ void run_replay(const ReplayArguments& arguments, std::ostream& out) {
   const ReplaySettings settings = understand(arguments);
   std::vector<ReplayProgram> programs;
   for (const std::string& file : arguments.files) programs.push_back(load_replay_program(file));
-  std::vector<ReplayRun> runs;
+  std::vector<ReplayReport> reports;
   for (std::size_t index = 0; index < programs.size(); ++index) {
-    const ReplayProgram& program = programs[index];
-    for (const Strategy strategy : settings.strategies) {
-      const Options options = options_for(settings, strategy, program);
-      SimulatedSource source(settings.source);
-      runs.push_back({program.name, arguments.files[index], program.operations.size(), options,
-                      source.traits(), replay(program, options, source, arguments.pass_count)});
-    }
+    reports.push_back(replay_all(settings, programs[index], arguments.files[index], arguments.pass_count));
   }
   if (!arguments.svg.empty()) draw(settings, programs.front(), arguments.svg);
-  arguments.json ? write_json(runs, out) : write_table(runs, out);
-  report_failures(runs);
+  arguments.json ? write_json(reports, out) : write_table(reports, out);
+  complain_of_failures(reports);
 }
 
 }  // namespace cistern::cli

@@ -53,7 +53,6 @@ Json to_json(const ReplayRun& run) {
   json["remapped_bytes"] = calls.remapped_bytes;
   json["ns_per_operation"] = result.ns_per_operation;
   json["warm_ns_per_operation"] = result.warm_ns_per_operation;
-  json["operations"] = run.operation_count;
   json["served"] = served;
   json["failures"] = result.failure_count;
   json["placement_hash"] = hash.data();
@@ -62,9 +61,15 @@ Json to_json(const ReplayRun& run) {
 
 using Row = std::vector<std::string>;
 
-Row to_row(const ReplayRun& run) {
+Json to_json(const ReplayReport& report) {
+  Json runs = Json::array();
+  for (const ReplayRun& run : report.runs) runs.push_back(to_json(run));
+  return {{"trace", report.path}, {"operations", report.operation_count}, {"runs", runs}};
+}
+
+Row to_row(const std::string& trace, const ReplayRun& run) {
   const ReplayResult& result = run.result;
-  return {run.trace,
+  return {trace,
           strategy_name(run.options.strategy),
           run.source.name,
           format_bytes(result.lower_bound_bytes),
@@ -79,11 +84,13 @@ Row to_row(const ReplayRun& run) {
 
 }  // namespace
 
-void write_table(const std::vector<ReplayRun>& runs, std::ostream& out) {
+void write_table(const std::vector<ReplayReport>& reports, std::ostream& out) {
   constexpr std::size_t kTextColumns = 3;  // the rest are numbers, to the right
   std::vector<Row> rows{{"trace", "strategy", "source", "lower bound", "peak reserved", "ratio",
                          "source calls", "remapped", "ns/op", "warm", "failures"}};
-  for (const ReplayRun& run : runs) rows.push_back(to_row(run));
+  for (const ReplayReport& report : reports) {
+    for (const ReplayRun& run : report.runs) rows.push_back(to_row(report.trace, run));
+  }
   std::vector<std::size_t> widths(rows.front().size());
   for (const Row& row : rows) {
     for (std::size_t column = 0; column < row.size(); ++column) {
@@ -101,16 +108,11 @@ void write_table(const std::vector<ReplayRun>& runs, std::ostream& out) {
   }
 }
 
-void write_json(const std::vector<ReplayRun>& runs, std::ostream& out) {
-  Json files = Json::array();
-  for (const ReplayRun& run : runs) {
-    if (files.empty() || files.back()["trace"] != run.path) {
-      files.push_back({{"trace", run.path}, {"runs", Json::array()}});
-    }
-    files.back()["runs"].push_back(to_json(run));
-  }
-  out << (files.size() == 1 ? files.front() : files).dump(2, ' ', false, Json::error_handler_t::replace)
-      << '\n';
+void write_json(const std::vector<ReplayReport>& reports, std::ostream& out) {
+  Json json = Json::array();
+  for (const ReplayReport& report : reports) json.push_back(to_json(report));
+  if (json.size() == 1) json = Json(json.front());
+  out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
 }  // namespace cistern::cli

@@ -12,17 +12,22 @@
 namespace cistern::cli {
 
 struct ReplayRun {
-  std::string trace;  ///< The file's name without folders and endings.
-  std::string path;
-  std::size_t operation_count = 0;
   Options options;
   SourceTraits source;
   ReplayResult result;
 };
 
-void write_table(const std::vector<ReplayRun>& runs, std::ostream& out);
+/// All runs of one file.
+struct ReplayReport {
+  std::string path;
+  std::string trace;  ///< The file's name without folders and endings.
+  std::size_t operation_count = 0;
+  std::vector<ReplayRun> runs;
+};
 
-/// One object for one file, an array of them for several; runs of one file stand together.
-void write_json(const std::vector<ReplayRun>& runs, std::ostream& out);
+void write_table(const std::vector<ReplayReport>& reports, std::ostream& out);
+
+/// One object for one report, an array of them for several.
+void write_json(const std::vector<ReplayReport>& reports, std::ostream& out);
 
 }  // namespace cistern::cli
