@@ -196,9 +196,8 @@ CachingAllocator::Served CachingAllocator::wait(Heap& heap, const Need& need, Gr
 Heap* CachingAllocator::heap_for(const Request& request) {
   const std::scoped_lock growth(growth_mutex_);
   if (Heap* heap = directory_.find(request.pool, request.stream)) return heap;
-  CISTERN_CHECK_LE(request.pool.value, pool_budgets_.size());
+  Budget& budget = budget_of(request.pool);
   if (heaps_.size() == HeapDirectory::kMaxHeaps) throw std::bad_alloc();
-  Budget& budget = request.pool.value == 0 ? budget_ : *pool_budgets_[request.pool.value - 1u];
   heaps_.reserve(heaps_.size() + 1);
   owner_fences_.reserve(heaps_.size() + 1);
   auto heap = std::make_unique<Heap>(static_cast<std::uint32_t>(heaps_.size()), request.stream, request.pool, budget,
@@ -267,7 +266,16 @@ void CachingAllocator::after_operation(Heap& heap, bool events_due) {
 #endif
 }
 
-void CachingAllocator::log_device(EventKind kind, std::size_t bytes) {
+const Budget& CachingAllocator::budget_of(PoolId pool) const {
+  CISTERN_CHECK_LE(pool.value, pool_budgets_.size());
+  return pool.value == 0 ? budget_ : *pool_budgets_[pool.value - 1u];
+}
+
+Budget& CachingAllocator::budget_of(PoolId pool) {
+  return const_cast<Budget&>(static_cast<const CachingAllocator*>(this)->budget_of(pool));
+}
+
+void CachingAllocator::log_device(EventKind kind, std::size_t bytes, PoolId pool) {
   bool due = false;
   {
     const std::scoped_lock lock(device_events_lock_);
@@ -276,6 +284,7 @@ void CachingAllocator::log_device(EventKind kind, std::size_t bytes) {
     event.kind = kind;
     event.bytes = bytes;
     event.device = device_.value;
+    event.pool = static_cast<std::uint8_t>(pool.value);
     device_events_.add(event);
     due = device_events_.due();
   }
@@ -302,7 +311,9 @@ PoolId CachingAllocator::create_pool(std::size_t limit_bytes) {
   const std::scoped_lock growth(growth_mutex_);
   CISTERN_CHECK_LT(pool_budgets_.size(), 255u);
   pool_budgets_.push_back(std::make_unique<Budget>(limit_bytes, &budget_));
-  return PoolId{static_cast<std::uint16_t>(pool_budgets_.size())};
+  const PoolId pool{static_cast<std::uint16_t>(pool_budgets_.size())};
+  log_device(EventKind::kLimit, limit_bytes, pool);
+  return pool;
 }
 
 void CachingAllocator::audit() const {

@@ -168,7 +168,9 @@ class CachingAllocator {
   Heap* heap_for(const Request& request);
   void fence_pending(Heap& heap, BlockIndex block, Address address, const std::vector<StreamId>& users);
   void after_operation(Heap& heap, bool events_due);
-  void log_device(EventKind kind, std::size_t bytes);
+  Budget& budget_of(PoolId pool);
+  const Budget& budget_of(PoolId pool) const;
+  void log_device(EventKind kind, std::size_t bytes, PoolId pool = {});
   void tell_live_state(std::vector<Event>& events);
 
   // Memory (growth.cpp). All require the growth mutex.

@@ -161,12 +161,19 @@ void CachingAllocator::tell_live_state(std::vector<Event>& events) {
       const Range& range = heap->range(slot);
       if (range.first == kNoBlock) continue;
       tell(*heap, EventKind::kReserve, range.source.address, range.source.bytes, 0);
+      for (BlockIndex i = range.first; i != kNoBlock;) {
+        const Address address = heap->block(i).address;
+        std::size_t bytes = 0;
+        for (; i != kNoBlock && heap->block(i).state != BlockState::kHole; i = heap->block(i).next) {
+          bytes += heap->block(i).bytes;
+        }
+        if (bytes != 0) tell(*heap, EventKind::kCommit, address, bytes, 0);
+        if (i != kNoBlock) i = heap->block(i).next;
+      }
       for (BlockIndex i = range.first; i != kNoBlock; i = heap->block(i).next) {
         const Block& block = heap->block(i);
-        if (block.state != BlockState::kHole) tell(*heap, EventKind::kCommit, block.address, block.bytes, 0);
-        if (block.state == BlockState::kActive) {
-          tell(*heap, EventKind::kAllocate, block.address, block.requested_bytes, block.bytes);
-        }
+        if (block.state != BlockState::kActive) continue;
+        tell(*heap, EventKind::kAllocate, block.address, block.requested_bytes, block.bytes);
       }
     }
   }
@@ -179,12 +186,15 @@ void CachingAllocator::start_recording(EventSink& sink) {
   log_.sequence.store(0, std::memory_order_relaxed);
   std::vector<Event> events;
   ledger_.with_all_locked([&] {
-    Event limit;
-    limit.kind = EventKind::kLimit;
-    limit.sequence = log_.sequence.fetch_add(1, std::memory_order_relaxed);
-    limit.bytes = budget_.limit();
-    limit.device = device_.value;
-    events.push_back(limit);
+    for (std::size_t pool = 0; pool <= pool_budgets_.size(); ++pool) {
+      Event limit;
+      limit.kind = EventKind::kLimit;
+      limit.sequence = log_.sequence.fetch_add(1, std::memory_order_relaxed);
+      limit.bytes = budget_of(PoolId{static_cast<std::uint16_t>(pool)}).limit();
+      limit.device = device_.value;
+      limit.pool = static_cast<std::uint8_t>(pool);
+      events.push_back(limit);
+    }
     tell_live_state(events);
     for (Heap* heap : ledger_.heaps()) heap->events().start(&log_.sequence);
   });

@@ -126,11 +126,10 @@ std::size_t CachingAllocator::tick() {
 
 Result<std::size_t, Failure> CachingAllocator::set_limit(std::size_t limit_bytes, PoolId pool) {
   const std::scoped_lock growth(growth_mutex_);
-  CISTERN_CHECK_LE(pool.value, pool_budgets_.size());
-  Budget& budget = pool.value == 0 ? budget_ : *pool_budgets_[pool.value - 1u];
+  Budget& budget = budget_of(pool);
   trim_to(limit_bytes, budget, pool.value == 0 ? nullptr : &pool);
   if (!budget.set_limit(limit_bytes)) return in_use_failure(limit_bytes, budget);
-  if (pool.value == 0) log_device(EventKind::kLimit, limit_bytes);
+  log_device(EventKind::kLimit, limit_bytes, pool);
   return limit_bytes;
 }
 
@@ -139,8 +138,7 @@ void CachingAllocator::clear_limit(PoolId pool) { set_limit(kNoLimit, pool); }
 std::size_t CachingAllocator::limit_bytes(PoolId pool) const {
   if (pool.value == 0) return budget_.limit();
   const std::scoped_lock growth(growth_mutex_);
-  CISTERN_CHECK_LE(pool.value, pool_budgets_.size());
-  return pool_budgets_[pool.value - 1u]->limit();
+  return budget_of(pool).limit();
 }
 
 }  // namespace cistern
