@@ -25,7 +25,8 @@ TEST(SimulatedSource, ADeviceOf140GiBCostsNothing) {
   ASSERT_TRUE(range);
   EXPECT_EQ(source.commit(range->id, 0, 140 * kGiB), 140 * kGiB);
   EXPECT_EQ(source.available_bytes(), 0u);
-  EXPECT_EQ(source.traits().range_step_bytes, 140 * kGiB);
+  EXPECT_EQ(source.traits().range_step_bytes, 4 * kGiB);
+  EXPECT_EQ(SimulatedSource(small_device(4)).traits().range_step_bytes, 4 * kGranule);
 }
 
 TEST(SimulatedSource, RangesAreAlignedAndNeverTouch) {

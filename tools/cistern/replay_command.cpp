@@ -67,6 +67,7 @@ SimulatedOptions simulated_options(const ReplayArguments& arguments) {
   if (source.capacity_bytes < granule || source.capacity_bytes > 65536 * kGiB) {
     throw UsageError("--capacity: " + arguments.capacity + " is not between one granule and 65536GiB");
   }
+  if (arguments.source == "contiguous") source.range_step_bytes = round_up(source.capacity_bytes, granule);
   return source;
 }
 

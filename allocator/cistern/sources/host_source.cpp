@@ -82,9 +82,9 @@ HostSource::HostSource(const HostOptions& options) {
   traits_.name = "host";
   traits_.granule_bytes = options.granule_bytes;
   traits_.capacity_bytes = options.capacity_bytes != 0 ? options.capacity_bytes : present;
-  // Address space costs nothing until it is committed, but is not endless on a machine with many heaps.
+  // Address space is not memory, but every heap has ranges and the allocator's address table grows with them.
   traits_.range_step_bytes =
-      round_up(std::min(traits_.capacity_bytes, 64 * kGiB), std::max(kGiB, options.granule_bytes));
+      round_up(std::min(traits_.capacity_bytes, 16 * kGiB), std::max(kGiB, options.granule_bytes));
 }
 
 HostSource::~HostSource() {

@@ -18,7 +18,7 @@ struct SimulatedOptions {
   std::string name = "simulated";
   std::size_t granule_bytes = 2 * kMiB;            ///< A power of two.
   std::size_t capacity_bytes = 140 * kGiB;         ///< What all ranges together may hold.
-  std::size_t range_step_bytes = 0;                ///< 0: the capacity, rounded up to the granule.
+  std::size_t range_step_bytes = 0;                ///< 0: the capacity, up to 4 GiB.
   std::size_t address_space_bytes = 65536 * kGiB;  ///< What all ranges together may span.
   bool whole_only = false;  ///< As malloc: reserve takes the memory, commit takes all of it.
 };
