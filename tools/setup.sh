@@ -22,9 +22,9 @@ for option in "$@"; do
     esac
 done
 
-packages=(cmake g++ ninja-build libcli11-dev libspdlog-dev nlohmann-json3-dev zlib1g-dev)
+packages=(cmake g++ ninja-build libcli11-dev nlohmann-json3-dev zlib1g-dev)
 [ -z "$torch" ] || packages+=(python3-venv)
-[ -z "$tests" ] || packages+=(clang-14 libbenchmark-dev libgmock-dev libgtest-dev librapidcheck-dev python3)
+[ -z "$tests" ] || packages+=(clang-14 libbenchmark-dev libgmock-dev libgtest-dev python3)
 [ -z "$long" ] || packages+=(debootstrap libgoogle-perftools4)
 
 # Which wheels: torch's own libraries always; NVIDIA's only where the loader has no toolkit to take them from.
