@@ -9,10 +9,12 @@
 #include <filesystem>
 #include <utility>
 
+#include "cistern/base/units.hpp"
+
 namespace cistern {
 namespace {
 
-constexpr std::size_t kBufferBytes = 64 * 1024;
+constexpr std::size_t kBufferBytes = 64 * kKiB;
 
 gzFile file_of(void* handle) {
   return static_cast<gzFile>(handle);
