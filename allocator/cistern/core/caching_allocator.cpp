@@ -71,6 +71,7 @@ Result<Allocation, Failure> CachingAllocator::allocate(const Request& request) {
 Need CachingAllocator::round(const Request& request) const noexcept {
   CISTERN_CHECK_NE(request.bytes, 0u);
   CISTERN_CHECK_LE(request.alignment, rules_.granule_bytes);
+  CISTERN_CHECK_EQ(request.alignment & (request.alignment - 1), 0u);
   Need need;
   need.requested_bytes = request.bytes;
   need.granted_bytes = round_up(std::min(request.bytes, kLargestRequest), rules_.least_block_bytes);

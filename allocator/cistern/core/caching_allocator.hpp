@@ -176,6 +176,7 @@ class CachingAllocator {
   // Memory (growth.cpp). All require the growth mutex.
   bool commit_for(Heap& heap, const Need& need, Grower& grower);
   bool commit_whole(Heap& heap, const Need& need, Grower& grower);
+  bool take_segment(Heap& heap, const Need& need, std::size_t bytes);
   bool commit_claim(Heap& heap, const Claim& claim);
   bool reserve_range(Heap& heap, const Need& need);
   std::size_t wish_bytes(const Heap& heap, const Need& need) const;

@@ -1,11 +1,44 @@
 // Rung 4: how much to ask of the source, from wish down to need, and from where.
 #include <algorithm>
+#include <new>
 
 #include "cistern/base/check.hpp"
 #include "cistern/base/mutant.hpp"
 #include "cistern/core/caching_allocator.hpp"
 
 namespace cistern {
+namespace {
+
+/// Gives a claim back unless it was finished, whatever ends the attempt: a refusal, or the host without memory.
+class ClaimGuard {
+ public:
+  ClaimGuard(Heap& heap, const Claim& claim) noexcept : heap_(heap), claim_(&claim) {}
+  ~ClaimGuard() {
+    if (claim_ == nullptr) return;
+    const std::scoped_lock lock(heap_.lock());
+    heap_.cancel(*claim_);
+  }
+  ClaimGuard(const ClaimGuard&) = delete;
+  ClaimGuard& operator=(const ClaimGuard&) = delete;
+  void finished() noexcept { claim_ = nullptr; }
+
+ private:
+  Heap& heap_;
+  const Claim* claim_;
+};
+
+/// enter() puts into our tables what the source already gave; without host memory for that, undo() comes first.
+template <class Enter, class Undo>
+void enter_or_undo(Enter enter, Undo undo) {
+  try {
+    enter();
+  } catch (const std::bad_alloc&) {
+    undo();
+    throw;
+  }
+}
+
+}  // namespace
 
 std::size_t CachingAllocator::wish_bytes(const Heap& heap, const Need& need) const {
   GrowthFacts facts;
@@ -38,22 +71,21 @@ bool CachingAllocator::commit_for(Heap& heap, const Need& need, Grower& grower) 
       return false;
     }
     const bool wished = claim->hole_bytes > least;
-    if (!wished) remap_for(heap, need, claim->hole_bytes);
     const std::size_t hole_bytes = claim->hole_bytes;
     Refusal refusal = Refusal::kNone;
-    if (!heap.budget.claim(hole_bytes)) {
-      refusal = Refusal::kLimit;
-    } else if (!commit_claim(heap, *claim)) {
-      heap.budget.refund(hole_bytes);
-      refusal = Refusal::kSource;
-    }
-    if (refusal == Refusal::kNone) {
-      if (options_.strategy == Strategy::kPreallocate && preallocated_bytes_ == 0) preallocated_bytes_ = hole_bytes;
-      return true;
-    }
     {
-      const std::scoped_lock lock(heap.lock());
-      heap.cancel(*claim);
+      ClaimGuard guard(heap, *claim);
+      if (!wished) remap_for(heap, need, hole_bytes);
+      if (!heap.budget.claim(hole_bytes)) {
+        refusal = Refusal::kLimit;
+      } else if (!commit_claim(heap, *claim)) {
+        heap.budget.refund(hole_bytes);
+        refusal = Refusal::kSource;
+      } else {
+        guard.finished();
+        if (options_.strategy == Strategy::kPreallocate && preallocated_bytes_ == 0) preallocated_bytes_ = hole_bytes;
+        return true;
+      }
     }
     if (!wished) {
       grower = {refusal, hole_bytes};
@@ -96,9 +128,20 @@ bool CachingAllocator::reserve_range(Heap& heap, const Need& need) {
        bytes = std::max(least, round_up(bytes / 2, granule))) {
     ++source_calls_.reserve;
     if (const auto range = source_.reserve(bytes)) {
-      addresses_.add(range->address, range->bytes, &heap);
-      const std::scoped_lock lock(heap.lock());
-      heap.add_range(*range, small, false);
+      const auto give_back = [&] {
+        ++source_calls_.unreserve;
+        source_.unreserve(range->id);
+      };
+      enter_or_undo([&] { addresses_.add(range->address, range->bytes, &heap); }, give_back);
+      enter_or_undo(
+          [&] {
+            const std::scoped_lock lock(heap.lock());
+            heap.add_range(*range, small, false);
+          },
+          [&] {
+            addresses_.remove(range->address, range->bytes);
+            give_back();
+          });
       return true;
     }
     ++source_calls_.refused;
@@ -113,22 +156,11 @@ bool CachingAllocator::commit_whole(Heap& heap, const Need& need, Grower& grower
        bytes = std::max(least, round_down(bytes - bytes / 8, granule))) {
     Refusal refusal = Refusal::kLimit;
     if (heap.budget.claim(bytes)) {
-      refusal = Refusal::kSource;
-      ++source_calls_.reserve;
-      if (const auto range = source_.reserve(bytes)) {
-        ++source_calls_.commit;
-        if (source_.commit(range->id, 0, bytes) == bytes) {
-          addresses_.add(range->address, range->bytes, &heap);
-          ledger_.with_all_locked([&] {
-            heap.add_range(*range, need.small && rules_.separate_small_ranges, true);
-            ledger_.reserved_in(bytes, 1);
-          });
-          if (options_.strategy == Strategy::kPreallocate && preallocated_bytes_ == 0) preallocated_bytes_ = bytes;
-          return true;
-        }
-        source_.unreserve(range->id);
+      if (take_segment(heap, need, bytes)) {
+        if (options_.strategy == Strategy::kPreallocate && preallocated_bytes_ == 0) preallocated_bytes_ = bytes;
+        return true;
       }
-      ++source_calls_.refused;
+      refusal = Refusal::kSource;
       heap.budget.refund(bytes);
     }
     if (bytes == least) {
@@ -136,6 +168,42 @@ bool CachingAllocator::commit_whole(Heap& heap, const Need& need, Grower& grower
       return false;
     }
   }
+}
+
+bool CachingAllocator::take_segment(Heap& heap, const Need& need, std::size_t bytes) {
+  ++source_calls_.reserve;
+  const auto range = source_.reserve(bytes);
+  if (!range) {
+    ++source_calls_.refused;
+    return false;
+  }
+  ++source_calls_.commit;
+  if (source_.commit(range->id, 0, bytes) != bytes) {
+    ++source_calls_.refused;
+    ++source_calls_.unreserve;
+    source_.unreserve(range->id);
+    return false;
+  }
+  const auto give_back = [&] {
+    ++source_calls_.decommit;
+    source_.decommit(range->id, 0, bytes);
+    ++source_calls_.unreserve;
+    source_.unreserve(range->id);
+    heap.budget.refund(bytes);
+  };
+  enter_or_undo([&] { addresses_.add(range->address, bytes, &heap); }, give_back);
+  enter_or_undo(
+      [&] {
+        ledger_.with_all_locked([&] {
+          heap.add_range(*range, need.small && rules_.separate_small_ranges, true);
+          ledger_.reserved_in(bytes, 1);
+        });
+      },
+      [&] {
+        addresses_.remove(range->address, bytes);
+        give_back();
+      });
+  return true;
 }
 
 void CachingAllocator::remap_for(Heap& heap, const Need& need, std::size_t commit_bytes) {
