@@ -9,10 +9,11 @@ namespace {
 thread_local std::uint64_t count = 0;
 thread_local std::uint64_t fails_from = 0;  // 0: never
 thread_local bool failed = false;
+thread_local bool paused = false;
 
 void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
-  ++count;
-  if (fails_from != 0 && count >= fails_from) {
+  if (!paused) ++count;
+  if (!paused && fails_from != 0 && count >= fails_from) {
     failed = true;
     return nullptr;
   }
@@ -39,6 +40,13 @@ FailingHostAllocations::FailingHostAllocations(std::uint64_t nth) noexcept {
 FailingHostAllocations::~FailingHostAllocations() {
   fails_from = 0;
 }
+FailingHostAllocations::Pause::Pause() noexcept {
+  paused = true;
+}
+FailingHostAllocations::Pause::~Pause() {
+  paused = false;
+}
+
 bool FailingHostAllocations::struck() const noexcept {
   return failed;
 }

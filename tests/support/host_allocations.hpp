@@ -19,6 +19,15 @@ class FailingHostAllocations {
 
   /// Whether a call was failed yet.
   bool struck() const noexcept;
+
+  /// While it lives, calls succeed, and are not counted.
+  class Pause {
+   public:
+    Pause() noexcept;
+    ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+  };
 };
 
 }  // namespace cistern::support

@@ -1,0 +1,179 @@
+// How much a miss asks of the source: growth, geometric, preallocate; holes and remapping.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "support/world.hpp"
+
+namespace cistern {
+namespace {
+
+using support::bytes;
+using support::World;
+using support::world_with;
+using support::WorldOptions;
+
+constexpr StreamId kA{1};
+constexpr StreamId kB{2};
+
+TEST(Growth, CommitsToTheGranule) {
+  World world;
+  world.allocate(1, kA);
+  EXPECT_EQ(world.reserved(), 2 * kMiB);
+  world.allocate(3 * kMiB, kA);
+  EXPECT_EQ(world.reserved(), 6 * kMiB) << "small and large blocks live in ranges of their own";
+}
+
+TEST(Growth, ExtendsTheFreeEndOfARange) {
+  World world;
+  world.allocate(3 * kMiB, kA);
+  world.allocate(3 * kMiB, kA);
+  EXPECT_EQ(world.reserved(), 6 * kMiB) << "the second starts in the granule where the first ends";
+}
+
+TEST(Growth, GivesMemoryToAHoleBetweenFreeBlocks) {
+  World world(world_with({.remap_slack = 1.0}));
+  const Address first = world.allocate(4 * kMiB, kA);
+  const Address second = world.allocate(4 * kMiB, kA);
+  const Address third = world.allocate(4 * kMiB, kA);
+  world.free(second);
+  world.trim();
+  ASSERT_EQ(world.reserved(), 8 * kMiB);
+  world.free(first);
+  world.free(third);
+  EXPECT_EQ(world.allocate(12 * kMiB, kA), first);
+  EXPECT_EQ(world.reserved(), 12 * kMiB);
+  EXPECT_EQ(world.source.cost(SourceVerb::kReserve).calls, 1u);
+}
+
+TEST(Growth, StartsAnotherRangeWhenAddressSpaceRunsOut) {
+  WorldOptions options;
+  options.source.range_step_bytes = 8 * kMiB;
+  World world(options);
+  world.allocate(6 * kMiB, kA);
+  world.allocate(6 * kMiB, kA);
+  EXPECT_EQ(world.source.range_count(), 2u);
+  world.allocate(20 * kMiB, kA);
+  EXPECT_EQ(world.source.range_count(), 3u) << "a range is as large as its first block needs";
+}
+
+TEST(Growth, RemapsIdleMemoryRatherThanGrow) {
+  World world;
+  std::vector<Address> blocks;
+  for (int i = 0; i < 16; ++i) blocks.push_back(world.allocate(4 * kMiB, kA));
+  for (std::size_t i = 0; i < 16; i += 2) world.free(blocks[i]);
+  world.allocate(8 * kMiB, kA);
+  EXPECT_LE(world.reserved(), 66 * kMiB) << "eight pieces of 4 MiB were idle";
+  EXPECT_GE(world->stats().source_calls.remapped_bytes, 6 * kMiB);
+}
+
+TEST(Growth, DoesNotRemapMemoryThatAStreamMayStillUse) {
+  World world;
+  const Address block = world.allocate(32 * kMiB, kA);
+  world.queue(kA);
+  world.free(block);
+  world.allocate(32 * kMiB, kB);
+  EXPECT_EQ(world->stats().source_calls.remapped_bytes, 0u);
+  EXPECT_EQ(world.fences.wait_count(), 0u);
+  EXPECT_EQ(world.reserved(), 64 * kMiB);
+}
+
+TEST(Growth, WithSlackOfOneNeverRemaps) {
+  World world(world_with({.remap_slack = 1.0}));
+  world.free(world.allocate(32 * kMiB, kA));
+  world.allocate(32 * kMiB, kB);
+  EXPECT_EQ(world.reserved(), 64 * kMiB);
+  EXPECT_EQ(world->stats().source_calls.decommit, 0u);
+}
+
+TEST(Growth, NeverUsesMoreSourceCallsThanItsPartsExplain) {
+  World world;
+  for (int i = 0; i < 32; ++i) world.allocate(2 * kMiB, kA);
+  EXPECT_EQ(world->stats().source_calls.reserve, 1u);
+  EXPECT_EQ(world->stats().source_calls.commit, 32u);
+}
+
+TEST(Geometric, DoublesWhatIsHeld) {
+  World world(world_with({.strategy = Strategy::kGeometric}));
+  for (int i = 0; i < 128; ++i) world.allocate(2 * kMiB, kA);
+  EXPECT_LE(world->stats().source_calls.commit, 9u);
+  EXPECT_LE(world.reserved(), 512 * kMiB);
+}
+
+TEST(Geometric, StepsDownToTheNeedWhenTheSourceRefusesTheWish) {
+  WorldOptions options = world_with({.strategy = Strategy::kGeometric});
+  options.source.capacity_bytes = 100 * kMiB;
+  World world(options);
+  for (int i = 0; i < 50; ++i) EXPECT_NE(world.allocate(2 * kMiB, kA), 0u);
+  EXPECT_EQ(world.reserved(), 100 * kMiB);
+}
+
+TEST(Geometric, StaysWithinALimit) {
+  World world(world_with({.strategy = Strategy::kGeometric, .limit = bytes(100 * kMiB)}));
+  for (int i = 0; i < 50; ++i) EXPECT_NE(world.allocate(2 * kMiB, kA), 0u);
+  EXPECT_EQ(world.reserved(), 100 * kMiB);
+}
+
+TEST(Preallocate, TakesAllAtTheFirstAllocationAndMakesNoCallAfterIt) {
+  World world(world_with({.strategy = Strategy::kPreallocate, .preallocate = bytes(64 * kMiB)}));
+  EXPECT_EQ(world.reserved(), 0u) << "nothing before the first allocation";
+  world.allocate(1000, kA);
+  EXPECT_EQ(world.reserved(), 64 * kMiB);
+  const std::uint64_t calls = world.source_calls();
+  std::vector<Address> blocks;
+  for (int i = 0; i < 30; ++i) blocks.push_back(world.allocate(2 * kMiB, kA));
+  for (const Address block : blocks) world.free(block);
+  EXPECT_EQ(world.source_calls(), calls);
+}
+
+TEST(Preallocate, WithoutASizeTakesTheLimit) {
+  World world(world_with({.strategy = Strategy::kPreallocate, .limit = bytes(96 * kMiB)}));
+  world.allocate(1000, kA);
+  EXPECT_EQ(world.reserved(), 96 * kMiB);
+}
+
+TEST(Preallocate, WithoutLimitTakesWhatIsFreeLessHeadroom) {
+  World world(world_with({.strategy = Strategy::kPreallocate, .headroom_bytes = 100 * kMiB}));
+  world.allocate(1000, kA);
+  EXPECT_EQ(world.reserved(), kGiB - 100 * kMiB);
+}
+
+TEST(Preallocate, ShrinksOnlyWhenTheSourceRefuses) {
+  World world(world_with({.strategy = Strategy::kPreallocate, .preallocate = bytes(512 * kMiB)}));
+  world.source.refuse_when(
+      [](const SourceCall& call) { return call.verb == SourceVerb::kCommit && call.bytes > 300 * kMiB; });
+  world.allocate(1000, kA);
+  EXPECT_GT(world.reserved(), 256 * kMiB);
+  EXPECT_LE(world.reserved(), 300 * kMiB);
+}
+
+TEST(Preallocate, WhenFullGrowsUpToTheLimitAndCountsIt) {
+  World world(world_with(
+      {.strategy = Strategy::kPreallocate, .limit = bytes(64 * kMiB), .preallocate = bytes(32 * kMiB)}));
+  world.allocate(32 * kMiB, kA);
+  EXPECT_EQ(world.reserved(), 32 * kMiB);
+  world.allocate(20 * kMiB, kA);
+  EXPECT_EQ(world.reserved(), 52 * kMiB);
+  EXPECT_FALSE(world.try_allocate(20 * kMiB, kA));
+}
+
+TEST(Preallocate, KeepsSmallBlocksAwayFromTheFrontOfLargeFreeOnes) {
+  World world(world_with({.strategy = Strategy::kPreallocate, .preallocate = bytes(64 * kMiB)}));
+  const Address small = world.allocate(512, kA);
+  EXPECT_NE(world.allocate(63 * kMiB, kA), 0u) << "no hole was split in the middle";
+  EXPECT_EQ(world.reserved(), 64 * kMiB);
+  world.free(small);
+}
+
+TEST(WholeOnly, TakesASegmentOfItsOwnForEachNeed) {
+  WorldOptions options;
+  options.source.whole_only = true;
+  World world(options);
+  world.allocate(3 * kMiB, kA);
+  world.allocate(3 * kMiB, kA);
+  EXPECT_EQ(world.reserved(), 8 * kMiB);
+  EXPECT_EQ(world->stats().segments.current, 2u);
+}
+
+}  // namespace
+}  // namespace cistern
