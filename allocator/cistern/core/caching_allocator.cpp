@@ -220,9 +220,9 @@ FreeOutcome CachingAllocator::free(Address address) {
     const BlockIndex block = heap->find_live(address);
     if (block == kNoBlock) [[unlikely]] return FreeOutcome::kNotLive;
     if (heap->used_by_streams(block)) [[unlikely]] {
-      const std::vector<StreamId> users = heap->give_pending(block);
+      std::vector<StreamLedger::OpenFence> users = heap->give_pending(block);
       lock.unlock();
-      fence_pending(*heap, block, address, users);
+      fence_pending(*heap, address, users);
       return FreeOutcome::kPending;
     }
     heap->give(block);

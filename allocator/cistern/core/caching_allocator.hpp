@@ -166,7 +166,7 @@ class CachingAllocator {
   Served fit_exactly(Heap& heap, const Need& need);
   Served take_with_ledger(Heap& heap, const Need& need, bool exactly);
   Heap* heap_for(const Request& request);
-  void fence_pending(Heap& heap, BlockIndex block, Address address, const std::vector<StreamId>& users);
+  void fence_pending(Heap& heap, Address address, std::vector<StreamLedger::OpenFence>& users);
   void after_operation(Heap& heap, bool events_due);
   Budget& budget_of(PoolId pool);
   const Budget& budget_of(PoolId pool) const;

@@ -70,9 +70,9 @@ void Heap::record_use(BlockIndex index, StreamId user) {
   log(EventKind::kRecordStream, blocks_[index].address, 0, 0, user);
 }
 
-std::vector<StreamId> Heap::give_pending(BlockIndex index) {
+std::vector<StreamLedger::OpenFence> Heap::give_pending(BlockIndex index) {
   Block& block = blocks_[index];
-  std::vector<StreamId> users = streams_.begin_pending(index);
+  std::vector<StreamLedger::OpenFence> users = streams_.begin_pending(index);
   blocks_.erase(index);
   gauges_.gave(block.requested_bytes, block.bytes);
   log(EventKind::kFree, block.address, block.requested_bytes, block.bytes, stream);

@@ -97,7 +97,7 @@ class Heap {
   bool used_by_streams(BlockIndex block) const noexcept { return blocks_[block].streams; }
   void record_use(BlockIndex block, StreamId stream);
   /// Frees a live block that other streams used: it is pending until settle(). Returns the streams to fence.
-  std::vector<StreamId> give_pending(BlockIndex block);
+  std::vector<StreamLedger::OpenFence> give_pending(BlockIndex block);
   /// The last fence of a pending block is done.
   void settle(BlockIndex block) noexcept;
   StreamLedger& streams() noexcept { return streams_; }

@@ -1,6 +1,7 @@
 #include "cistern/core/stream_ledger.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "cistern/base/check.hpp"
@@ -12,29 +13,52 @@ void StreamLedger::record_use(BlockIndex block, StreamId stream) {
   if (std::find(streams.begin(), streams.end(), stream) == streams.end()) streams.push_back(stream);
 }
 
-std::vector<StreamId> StreamLedger::begin_pending(BlockIndex block) {
-  const auto found = uses_.find(block);
-  CISTERN_ASSERT(found != uses_.end());
-  open_counts_.emplace(block, found->second.size());
-  std::vector<StreamId> streams = std::move(found->second);
-  uses_.erase(found);
-  return streams;
+std::vector<StreamLedger::OpenFence> StreamLedger::begin_pending(BlockIndex block) {
+  const auto use = uses_.find(block);
+  CISTERN_ASSERT(use != uses_.end());
+  std::vector<OpenFence> fences;
+  fences.reserve(use->second.size());
+  try {
+    for (const StreamId stream : use->second) {
+      queues_[stream].push_back({{stream, {}, block}, false});
+      fences.push_back(queues_[stream].back().open);
+    }
+    open_counts_.emplace(block, fences.size());
+  } catch (const std::bad_alloc&) {
+    for (const OpenFence& fence : fences) queues_[fence.stream].pop_back();
+    std::erase_if(queues_, [](const auto& queue) { return queue.second.empty(); });
+    throw;
+  }
+  uses_.erase(use);
+  return fences;
 }
 
-void StreamLedger::attach(BlockIndex block, const std::vector<StreamId>& streams, const std::vector<FenceId>& fences) {
-  CISTERN_ASSERT(streams.size() == fences.size());
-  for (std::size_t i = 0; i < streams.size(); ++i) queues_[streams[i]].push_back({streams[i], fences[i], block});
+void StreamLedger::attach(const std::vector<OpenFence>& fences) noexcept {
+  for (const OpenFence& fence : fences) {
+    std::deque<Entry>& queue = queues_.find(fence.stream)->second;
+    const auto place = std::find_if(queue.begin(), queue.end(), [&](const Entry& entry) {
+      return !entry.attached && entry.open.block == fence.block;
+    });
+    CISTERN_ASSERT(place != queue.end());
+    *place = {fence, true};
+  }
 }
 
 std::vector<StreamLedger::OpenFence> StreamLedger::oldest() const {
   std::vector<OpenFence> fences;
-  for (const auto& [stream, queue] : queues_) fences.push_back(queue.front());
+  for (const auto& [stream, queue] : queues_) {
+    if (queue.front().attached) fences.push_back(queue.front().open);
+  }
   return fences;
 }
 
 std::vector<StreamLedger::OpenFence> StreamLedger::all() const {
   std::vector<OpenFence> fences;
-  for (const auto& [stream, queue] : queues_) fences.insert(fences.end(), queue.begin(), queue.end());
+  for (const auto& [stream, queue] : queues_) {
+    for (const Entry& entry : queue) {
+      if (entry.attached) fences.push_back(entry.open);
+    }
+  }
   return fences;
 }
 
@@ -42,7 +66,7 @@ std::optional<BlockIndex> StreamLedger::close(const OpenFence& fence) {
   const auto queue = queues_.find(fence.stream);
   if (queue == queues_.end()) return std::nullopt;
   const auto entry = std::find_if(queue->second.begin(), queue->second.end(),
-                                  [&](const OpenFence& open) { return open.fence == fence.fence; });
+                                  [&](const Entry& e) { return e.attached && e.open.fence == fence.fence; });
   if (entry == queue->second.end()) return std::nullopt;
   queue->second.erase(entry);
   if (queue->second.empty()) queues_.erase(queue);

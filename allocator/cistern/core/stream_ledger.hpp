@@ -21,16 +21,18 @@ class StreamLedger {
   /// The stream uses the live block too.
   void record_use(BlockIndex block, StreamId stream);
 
-  /// The block was freed: hands over its streams, for a fence on each. Until attach() it counts as having open fences.
-  std::vector<StreamId> begin_pending(BlockIndex block);
-  /// Requires as many fences as begin_pending gave streams, in order.
-  void attach(BlockIndex block, const std::vector<StreamId>& streams, const std::vector<FenceId>& fences);
-
   struct OpenFence {
     StreamId stream;
     FenceId fence;
     BlockIndex block;
   };
+
+  /// The block was freed: hands over its streams, for a fence on each. Until attach() it counts as having open fences.
+  /// Fails with std::bad_alloc and no change; all host memory that attach() will want is taken here.
+  std::vector<OpenFence> begin_pending(BlockIndex block);
+  /// Requires what begin_pending gave, with its fences filled in.
+  void attach(const std::vector<OpenFence>& fences) noexcept;
+
   /// The oldest open fence of each stream: within a stream, fences are done in order.
   std::vector<OpenFence> oldest() const;
   /// All open fences of all blocks.
@@ -43,8 +45,14 @@ class StreamLedger {
   bool empty() const noexcept { return open_counts_.empty(); }
 
  private:
+  /// An open fence, or the place of one that is being recorded.
+  struct Entry {
+    OpenFence open;
+    bool attached = false;
+  };
+
   std::unordered_map<BlockIndex, std::vector<StreamId>> uses_;
-  std::map<StreamId, std::deque<OpenFence>> queues_;
+  std::map<StreamId, std::deque<Entry>> queues_;
   std::unordered_map<BlockIndex, std::size_t> open_counts_;
 };
 

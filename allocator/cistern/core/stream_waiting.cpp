@@ -5,18 +5,15 @@
 
 namespace cistern {
 
-void CachingAllocator::fence_pending(Heap& heap, BlockIndex block, Address address,
-                                     const std::vector<StreamId>& users) {
+void CachingAllocator::fence_pending(Heap& heap, Address address, std::vector<StreamLedger::OpenFence>& users) {
   // Recorded with no lock held: a driver may block here when its launch queue is full.
-  std::vector<FenceId> fences;
-  fences.reserve(users.size());
-  for (const StreamId user : users) fences.push_back(fences_->record(user));
+  for (StreamLedger::OpenFence& user : users) user.fence = fences_->record(user.stream);
   bool events_due = false;
   {
     const std::scoped_lock lock(heap.lock());
-    heap.streams().attach(block, users, fences);
-    for (std::size_t i = 0; i < users.size(); ++i) {
-      heap.log(EventKind::kFenceRecorded, address, 0, 0, users[i], fences[i]);
+    heap.streams().attach(users);
+    for (const auto& user : users) {
+      heap.log(EventKind::kFenceRecorded, address, 0, 0, user.stream, user.fence);
     }
     events_due = heap.events().due();
   }
