@@ -1,0 +1,183 @@
+#include "models/tensor_file.hpp"
+
+#include <ATen/ATen.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "models/data_error.hpp"
+#include "models/sha256.hpp"
+
+namespace cistern::models {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kMetadata = "__metadata__";
+constexpr const char* kSha256 = "sha256";
+constexpr std::uint64_t kLargestHeader = std::uint64_t{1} << 24;
+constexpr std::pair<const char*, at::ScalarType> kTypes[] = {
+    {"F32", at::kFloat}, {"I64", at::kLong}, {"U8", at::kByte}};
+
+const char* type_name(at::ScalarType type) {
+  for (const auto& [name, candidate] : kTypes) {
+    if (candidate == type) return name;
+  }
+  throw DataError(std::string("a tensor file holds no ") + at::toString(type));
+}
+
+[[noreturn]] void fail(const fs::path& file, const std::string& what) {
+  throw DataError(file.string() + ": " + what);
+}
+[[noreturn]] void fail_errno(const fs::path& file, const char* what) {
+  fail(file, std::string(what) + ": " + std::strerror(errno));
+}
+
+// A file that is removed again unless it was moved to its final name.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const fs::path& target) : target_(target), path_(target.string() + ".tmp") {
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (descriptor_ < 0) fail_errno(target_, "cannot be written");
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    ::close(descriptor_);
+    if (!moved_) ::unlink(path_.c_str());
+  }
+
+  void write(const void* data, std::size_t bytes) {
+    const char* next = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const ssize_t written = ::write(descriptor_, next, bytes);
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) fail_errno(target_, "cannot be written");
+      next += written, bytes -= static_cast<std::size_t>(written);
+    }
+  }
+
+  // The data reach the disk before the name does, and the name before we return.
+  void move_to_target() {
+    if (::fsync(descriptor_) != 0) fail_errno(target_, "cannot be written");
+    if (::rename(path_.c_str(), target_.c_str()) != 0) fail_errno(target_, "cannot be replaced");
+    moved_ = true;
+    const fs::path directory = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
+    const int parent = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent < 0)
+      return;  // Not readable, but writable: the rename stands, only its durability is the system's choice.
+    ::fsync(parent);
+    ::close(parent);
+  }
+
+ private:
+  fs::path target_;
+  fs::path path_;
+  int descriptor_ = -1;
+  bool moved_ = false;
+};
+
+json read_header(std::ifstream& stream, const fs::path& file) {
+  std::uint64_t header_bytes = 0;  // Little endian, as are all machines that torch's wheels run on.
+  stream.read(reinterpret_cast<char*>(&header_bytes), sizeof header_bytes);
+  if (!stream || header_bytes > kLargestHeader) fail(file, "is no safetensors file");
+  std::string text(header_bytes, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!stream) fail(file, "was cut short");
+  json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!header.is_object()) fail(file, "is no safetensors file");
+  return header;
+}
+
+at::Tensor read_tensor(std::ifstream& stream, const fs::path& file, const std::string& name,
+                       const json& entry, std::uint64_t data_start, std::uint64_t file_bytes) {
+  at::ScalarType type = at::ScalarType::Undefined;
+  for (const auto& [type_text, candidate] : kTypes) {
+    if (entry.at("dtype") == type_text) type = candidate;
+  }
+  if (type == at::ScalarType::Undefined) fail(file, "tensor " + name + " has an unknown type");
+  const auto offsets = entry.at("data_offsets").get<std::pair<std::uint64_t, std::uint64_t>>();
+  const auto shape = entry.at("shape").get<std::vector<std::int64_t>>();
+  std::uint64_t wanted = c10::elementSize(type);
+  for (const std::int64_t size : shape) {
+    if (size < 0 || __builtin_mul_overflow(wanted, static_cast<std::uint64_t>(size), &wanted))
+      wanted = UINT64_MAX;
+  }
+  if (offsets.second < offsets.first || offsets.second - offsets.first != wanted) {
+    fail(file, "tensor " + name + " has a size that does not fit its shape");
+  }
+  if (offsets.second > file_bytes - data_start) fail(file, "was cut short");
+  at::Tensor tensor = at::empty(shape, type);
+  stream.seekg(static_cast<std::streamoff>(data_start + offsets.first));
+  stream.read(static_cast<char*>(tensor.mutable_data_ptr()), static_cast<std::streamsize>(wanted));
+  if (!stream) fail(file, "cannot be read");
+  return tensor;
+}
+
+std::string sha256_of(const std::map<std::string, at::Tensor>& tensors) {
+  Sha256 hash;
+  for (const auto& [name, tensor] : tensors) hash.update(tensor.const_data_ptr(), tensor.nbytes());
+  return hash.finish();
+}
+
+}  // namespace
+
+void write_tensor_file(const fs::path& file, const TensorFile& content) {
+  json header = json::object();
+  header[kMetadata] = content.metadata;
+  header[kMetadata][kSha256] = sha256_of(content.tensors);
+  std::uint64_t offset = 0;
+  for (const auto& [name, tensor] : content.tensors) {
+    header[name] = {{"dtype", type_name(tensor.scalar_type())},
+                    {"shape", tensor.sizes().vec()},
+                    {"data_offsets", {offset, offset + tensor.nbytes()}}};
+    offset += tensor.nbytes();
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // The format wants the data aligned and allows spaces for it.
+  const std::uint64_t header_bytes = text.size();
+
+  TemporaryFile temporary(file);
+  temporary.write(&header_bytes, sizeof header_bytes);
+  temporary.write(text.data(), text.size());
+  for (const auto& [name, tensor] : content.tensors)
+    temporary.write(tensor.const_data_ptr(), tensor.nbytes());
+  temporary.move_to_target();
+}
+
+TensorFile read_tensor_file(const fs::path& file) {
+  errno = 0;
+  std::ifstream stream(file, std::ios::binary);
+  std::error_code error;
+  const std::uint64_t file_bytes = fs::file_size(file, error);
+  if (!stream || error)
+    fail(file, std::string("cannot be read: ") + std::strerror(error ? error.value() : errno));
+  const json header = read_header(stream, file);
+  const auto data_start = static_cast<std::uint64_t>(stream.tellg());
+  TensorFile content;
+  try {
+    for (const auto& [name, entry] : header.items()) {
+      if (name == kMetadata) {
+        content.metadata = entry.get<std::map<std::string, std::string>>();
+      } else {
+        content.tensors[name] = read_tensor(stream, file, name, entry, data_start, file_bytes);
+      }
+    }
+  } catch (const json::exception&) {
+    fail(file, "has a header that is no safetensors header");
+  }
+  const auto sha256 = content.metadata.find(kSha256);
+  if (sha256 != content.metadata.end() && sha256->second != sha256_of(content.tensors)) {
+    fail(file, "is damaged: its data do not match their sha256");
+  }
+  return content;
+}
+
+}  // namespace cistern::models
