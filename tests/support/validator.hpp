@@ -33,7 +33,8 @@ inline constexpr std::uint64_t kResetAccumulatedMark = std::uint64_t{3}
 /// after it.
 class Validator final : public EventSink {
  public:
-  /// `truth` may be null: the allocator then has no fences, and I8 and I13 hold by themselves.
+  /// `truth` may be null: without fences I8 and I13 hold by themselves; with fences that several threads work
+  /// they are then left unchecked.
   Validator(const SourceTraits& traits, std::size_t least_block_bytes, const HandFences* truth = nullptr);
 
   void consume(std::span<const Event> events) override;
