@@ -7,8 +7,7 @@
 #include "cistern/base/units.hpp"
 
 namespace cistern {
-std::atomic<Heap*>& AddressMap::slot(Address address) {
-  const std::size_t page = address >> kPageBits;
+AddressMap::Leaf& AddressMap::leaf_of(std::size_t page) {
   std::atomic<Leaf*>& top = top_[page >> kLeafBits];
   Leaf* leaf = top.load(std::memory_order_relaxed);
   if (leaf == nullptr) {
@@ -16,11 +15,16 @@ std::atomic<Heap*>& AddressMap::slot(Address address) {
     leaf = leaves_.back().get();
     top.store(leaf, std::memory_order_release);
   }
-  return (*leaf)[page & ((std::size_t{1} << kLeafBits) - 1)];
+  return *leaf;
 }
 
-void AddressMap::set_pages(Address begin, Address end, Heap* heap) {
-  for (Address page = begin; page < end; page += kPageBytes) slot(page).store(heap, std::memory_order_release);
+void AddressMap::set_pages(Address begin, Address end, Heap* heap) noexcept {
+  for (std::size_t page = begin >> kPageBits; page < end >> kPageBits;) {
+    Leaf& leaf = *top_[page >> kLeafBits].load(std::memory_order_relaxed);
+    do {
+      leaf[page & (kLeafPages - 1)].store(heap, std::memory_order_release);
+    } while (++page < end >> kPageBits && (page & (kLeafPages - 1)) != 0);
+  }
 }
 
 void AddressMap::add(Address address, std::size_t bytes, Heap* heap) {
@@ -28,7 +32,11 @@ void AddressMap::add(Address address, std::size_t bytes, Heap* heap) {
   CISTERN_CHECK_LE(end, Address{1} << 48);
   const Address first_whole = round_up(address, kPageBytes);
   const Address last_whole = round_down(end, kPageBytes);
-  for (Address page = first_whole; page < last_whole; page += kPageBytes) slot(page);  // may throw; nothing set yet
+  if (first_whole < last_whole) {  // may throw; nothing is set yet
+    const std::size_t last = (last_whole >> kPageBits) - 1;
+    for (std::size_t page = first_whole >> kPageBits; page < last; page += kLeafPages) leaf_of(page);
+    leaf_of(last);
+  }
   if (first_whole != address || last_whole != end) {
     const std::scoped_lock lock(parts_lock_);
     const auto at = std::upper_bound(parts_.begin(), parts_.end(), address,
@@ -46,7 +54,7 @@ void AddressMap::remove(Address address, std::size_t bytes) noexcept {
   }
   const Address first_whole = round_up(address, kPageBytes);
   const Address last_whole = round_down(end, kPageBytes);
-  if (first_whole < last_whole) set_pages(first_whole, last_whole, nullptr);
+  set_pages(first_whole, last_whole, nullptr);
 }
 
 Heap* AddressMap::find(Address address) const noexcept {
@@ -54,7 +62,7 @@ Heap* AddressMap::find(Address address) const noexcept {
   if (page >> kLeafBits >= top_.size()) return nullptr;
   const Leaf* leaf = top_[page >> kLeafBits].load(std::memory_order_acquire);
   if (leaf != nullptr) {
-    Heap* heap = (*leaf)[page & ((std::size_t{1} << kLeafBits) - 1)].load(std::memory_order_acquire);
+    Heap* heap = (*leaf)[page & (kLeafPages - 1)].load(std::memory_order_acquire);
     if (heap != nullptr) return heap;
   }
   const std::scoped_lock lock(parts_lock_);

@@ -30,7 +30,8 @@ class AddressMap {
   static constexpr unsigned kLeafBits = 13;
   static constexpr unsigned kTopBits = 48 - kPageBits - kLeafBits;
   static constexpr std::size_t kPageBytes = std::size_t{1} << kPageBits;
-  using Leaf = std::array<std::atomic<Heap*>, std::size_t{1} << kLeafBits>;
+  static constexpr std::size_t kLeafPages = std::size_t{1} << kLeafBits;
+  using Leaf = std::array<std::atomic<Heap*>, kLeafPages>;
 
   struct Part {
     Address address;
@@ -38,8 +39,10 @@ class AddressMap {
     Heap* heap;
   };
 
-  std::atomic<Heap*>& slot(Address address);
-  void set_pages(Address begin, Address end, Heap* heap);
+  /// Makes the leaf if there is none.
+  Leaf& leaf_of(std::size_t page);
+  /// Requires leaves.
+  void set_pages(Address begin, Address end, Heap* heap) noexcept;
 
   std::array<std::atomic<Leaf*>, std::size_t{1} << kTopBits> top_{};
   std::vector<std::unique_ptr<Leaf>> leaves_;

@@ -21,7 +21,8 @@ enum class BlockState : std::uint8_t {
   kClaimed,  ///< Taken out of circulation by a growth or trim in progress; memory may come or go.
 };
 
-struct Block {
+/// One cache line.
+struct alignas(64) Block {
   Address address = 0;
   std::size_t bytes = 0;
   std::size_t requested_bytes = 0;  ///< Active and pending: what the caller asked for.
@@ -31,6 +32,7 @@ struct Block {
   BlockIndex bin_prev = kNoBlock;   ///< Neighbours within the bin, when free.
   BlockIndex bin_next = kNoBlock;
   std::uint32_t range = 0;          ///< Slot of its range within the heap.
+  std::uint16_t bin = 0;            ///< Of a block in the free index.
   BlockState state = BlockState::kFree;
   bool split = false;               ///< Free and counted as inactive-split.
   bool streams = false;             ///< Other streams were recorded: a free has to ask the stream ledger.
@@ -43,28 +45,57 @@ class BlockTable {
   BlockTable();
 
   /// True if `blocks` more blocks can be created, and as many addresses inserted, without host allocation.
-  bool ready_for(std::size_t blocks) const noexcept {
-    return unused_count_ + (blocks_.capacity() - blocks_.size()) >= blocks && (live_count_ + blocks) * 2 <= slots_.size();
-  }
+  bool ready_for(std::size_t blocks) const noexcept { return block_room_ >= blocks && live_room_ >= blocks; }
   /// Makes it so, with room to spare. Fails with std::bad_alloc and no change.
   void prepare(std::size_t blocks);
 
-  /// Requires ready_for(1).
-  BlockIndex create(const Block& block);
-  void destroy(BlockIndex index) noexcept;
+  /// A record to fill in: it holds what its last block left. Requires ready_for(1).
+  BlockIndex create() noexcept {
+    CISTERN_ASSERT(block_room_ != 0);
+    --block_room_;
+    const BlockIndex index = first_unused_;
+    if (index == kNoBlock) [[unlikely]] {
+      blocks_.emplace_back();
+      return static_cast<BlockIndex>(blocks_.size() - 1);
+    }
+    first_unused_ = blocks_[index].bin_next;
+    return index;
+  }
+  BlockIndex create(const Block& block) noexcept {
+    const BlockIndex index = create();
+    blocks_[index] = block;
+    return index;
+  }
+  void destroy(BlockIndex index) noexcept {
+    blocks_[index].bin_next = first_unused_;
+    first_unused_ = index;
+    ++block_room_;
+  }
 
   Block& operator[](BlockIndex index) noexcept { return blocks_[index]; }
   const Block& operator[](BlockIndex index) const noexcept { return blocks_[index]; }
 
   /// Enters a live block under its address. Requires room, and that it is not there.
-  void insert(BlockIndex index) noexcept;
+  void insert(BlockIndex index) noexcept {
+    const std::uint32_t hash = hash_of(blocks_[index].address);
+    std::size_t slot = home(hash);
+    while (slots_[slot].index != kNoBlock) slot = (slot + 1) & mask_;
+    slots_[slot] = Slot{hash, index};
+    --live_room_;
+  }
   /// The live block that starts at the address, or kNoBlock.
-  BlockIndex find(Address address) const noexcept;
+  BlockIndex find(Address address) const noexcept {
+    const std::uint32_t hash = hash_of(address);
+    for (std::size_t slot = home(hash); slots_[slot].index != kNoBlock; slot = (slot + 1) & mask_) {
+      if (slots_[slot].hash == hash && blocks_[slots_[slot].index].address == address) return slots_[slot].index;
+    }
+    return kNoBlock;
+  }
   /// Takes a live block out. Requires that it is there.
   void erase(BlockIndex index) noexcept;
 
-  std::size_t live_count() const noexcept { return live_count_; }
-  std::size_t block_count() const noexcept { return blocks_.size() - unused_count_; }
+  std::size_t live_count() const noexcept { return slots_.size() / 2 - live_room_; }
+  std::size_t block_count() const noexcept { return blocks_.capacity() - block_room_; }
 
  private:
   /// The hash is kept beside the index, so that probing and shifting touch no block.
@@ -78,15 +109,34 @@ class BlockTable {
     return static_cast<std::uint32_t>((static_cast<std::uint64_t>(address) * 0x9e3779b97f4a7c15u) >> 32);
   }
   std::size_t home(std::uint32_t hash) const noexcept { return hash >> shift_; }
-  std::size_t slot_of(BlockIndex index) const noexcept;
   void rehash(std::size_t slot_count);
 
   std::vector<Block> blocks_;
   BlockIndex first_unused_ = kNoBlock;  // chained through bin_next
-  std::size_t unused_count_ = 0;
+  std::size_t block_room_ = 0;  // unused records, and capacity never used
   std::vector<Slot> slots_;
+  std::size_t mask_ = 0;
   unsigned shift_ = 0;
-  std::size_t live_count_ = 0;
+  std::size_t live_room_ = 0;  // up to half of the slots
 };
+
+inline void BlockTable::erase(BlockIndex index) noexcept {
+  std::size_t gap = home(hash_of(blocks_[index].address));
+  while (slots_[gap].index != index) {
+    CISTERN_ASSERT(slots_[gap].index != kNoBlock);
+    gap = (gap + 1) & mask_;
+  }
+  // Backward shift: no tombstones, so the cost does not grow with the age of the table.
+  for (std::size_t probe = (gap + 1) & mask_; slots_[probe].index != kNoBlock; probe = (probe + 1) & mask_) {
+    const std::size_t distance_home = (probe - home(slots_[probe].hash)) & mask_;
+    const std::size_t distance_gap = (probe - gap) & mask_;
+    if (distance_home >= distance_gap) {
+      slots_[gap] = slots_[probe];
+      gap = probe;
+    }
+  }
+  slots_[gap] = Slot{};
+  ++live_room_;
+}
 
 }  // namespace cistern

@@ -48,11 +48,42 @@ CachingAllocator::~CachingAllocator() {
   }
 }
 
+inline Need CachingAllocator::round(const Request& request) const noexcept {
+  CISTERN_CHECK_NE(request.bytes, 0u);
+  CISTERN_CHECK_LE(request.alignment, rules_.granule_bytes);
+  CISTERN_CHECK_EQ(request.alignment & (request.alignment - 1), 0u);
+  Need need;
+  need.requested_bytes = request.bytes;
+  need.granted_bytes = round_up(std::min(request.bytes, kLargestRequest), rules_.least_block_bytes);
+  need.alignment = std::max(request.alignment, rules_.least_block_bytes);
+  need.small = need.granted_bytes < rules_.small_block_bytes;
+  return need;
+}
+
+inline Address CachingAllocator::fit_in(Heap& heap, const Need& need) {
+  Address address = 0;
+  bool events_due = false;
+  {
+    const std::scoped_lock lock(heap.lock());
+    const BlockIndex block = heap.find(need);
+    if (block == kNoBlock) return 0;
+    if (heap.has_room() && heap.admits(need)) [[likely]] {
+      address = heap.take(block, need);
+      events_due = heap.events().due();
+    }
+  }
+  if (address == 0) [[unlikely]] return take_with_ledger(heap, need, &Heap::find);
+  after_operation(heap, events_due);
+  return address;
+}
+
 Result<Allocation, Failure> CachingAllocator::allocate(const Request& request) {
   const Need need = round(request);
   Heap* heap = directory_.find(request.pool, request.stream);
   if (heap != nullptr) [[likely]] {
-    if (const Served served = fit(*heap, need)) [[likely]] return *served;
+    if (const Address address = fit_in(*heap, need)) [[likely]] {
+      return Allocation{address, need.requested_bytes, need.granted_bytes};
+    }
   }
   try {
     if (heap == nullptr) heap = heap_for(request);
@@ -68,18 +99,6 @@ Result<Allocation, Failure> CachingAllocator::allocate(const Request& request) {
   }
 }
 
-Need CachingAllocator::round(const Request& request) const noexcept {
-  CISTERN_CHECK_NE(request.bytes, 0u);
-  CISTERN_CHECK_LE(request.alignment, rules_.granule_bytes);
-  CISTERN_CHECK_EQ(request.alignment & (request.alignment - 1), 0u);
-  Need need;
-  need.requested_bytes = request.bytes;
-  need.granted_bytes = round_up(std::min(request.bytes, kLargestRequest), rules_.least_block_bytes);
-  need.alignment = std::max(request.alignment, rules_.least_block_bytes);
-  need.small = need.granted_bytes < rules_.small_block_bytes;
-  return need;
-}
-
 Result<Allocation, Failure> CachingAllocator::climb(Heap& heap, const Need& need) {
   const auto serve = [this](Rung rung, const Allocation& allocation) {
     served_[static_cast<std::size_t>(rung)].fetch_add(1, std::memory_order_relaxed);
@@ -88,7 +107,6 @@ Result<Allocation, Failure> CachingAllocator::climb(Heap& heap, const Need& need
   Grower grower;
   const std::size_t most = std::min(heap.budget.tightest_limit(), source_.traits().capacity_bytes);
   if (need.requested_bytes <= kLargestRequest && need.granted_bytes <= most) {
-    // Again, for a heap that was made just now: other shards may have a block.
     if (const Served served = fit(heap, need)) return *served;
     if (const Served served = reap(heap, need)) return serve(Rung::kReap, *served);
     const std::scoped_lock growth(growth_mutex_);
@@ -102,58 +120,44 @@ Result<Allocation, Failure> CachingAllocator::climb(Heap& heap, const Need& need
 }
 
 CachingAllocator::Served CachingAllocator::fit(Heap& heap, const Need& need) {
-  if (Served served = fit_in(heap, need)) [[likely]] return served;
-  if (fences_ != nullptr) return std::nullopt;
-  // Without stream order a free block may serve anybody: look at the other shards before growing.
-  for (std::size_t i = 0; i < directory_.count(); ++i) {
-    Heap& other = directory_.at(i);
-    if (&other == &heap || other.pool != heap.pool) continue;
-    if (Served served = fit_in(other, need)) return served;
-  }
-  return std::nullopt;
+  return look(heap, need, &CachingAllocator::fit_in);
 }
 
-CachingAllocator::Served CachingAllocator::fit_in(Heap& heap, const Need& need) {
-  Address address = 0;
-  bool events_due = false;
-  {
-    const std::scoped_lock lock(heap.lock());
-    const BlockIndex block = heap.find(need);
-    if (block == kNoBlock) return std::nullopt;
-    if (heap.has_room() && heap.admits(need)) [[likely]] {
-      address = heap.take(block, need);
-      events_due = heap.events().due();
-    }
+CachingAllocator::Served CachingAllocator::fit_exactly(Heap& heap, const Need& need) {
+  return look(heap, need, &CachingAllocator::fit_exactly_in);
+}
+
+CachingAllocator::Served CachingAllocator::look(Heap& heap, const Need& need, Fit fit_one) {
+  Address address = (this->*fit_one)(heap, need);
+  // Without stream order a free block may serve anybody: look at the other shards before growing.
+  for (std::size_t i = 0; address == 0 && fences_ == nullptr && i < directory_.count(); ++i) {
+    Heap& other = directory_.at(i);
+    if (&other != &heap && other.pool == heap.pool) address = (this->*fit_one)(other, need);
   }
-  if (address == 0) [[unlikely]] return take_with_ledger(heap, need, false);
-  after_operation(heap, events_due);
+  if (address == 0) return std::nullopt;
   return Allocation{address, need.requested_bytes, need.granted_bytes};
 }
 
-CachingAllocator::Served CachingAllocator::take_with_ledger(Heap& heap, const Need& need, bool exactly) {
+Address CachingAllocator::fit_exactly_in(Heap& heap, const Need& need) {
+  return take_with_ledger(heap, need, &Heap::find_exactly);
+}
+
+Address CachingAllocator::take_with_ledger(Heap& heap, const Need& need, Find find_block) {
   bool events_due = false;
   const Address address = ledger_.with_all_locked([&]() -> Address {
     heap.make_room();
-    const BlockIndex block = exactly ? heap.find_exactly(need) : heap.find(need);
+    const BlockIndex block = (heap.*find_block)(need);
     if (block == kNoBlock) return 0;
-    if (!heap.admits(need)) ledger_.admit(heap, need);
+    if (!heap.admits(need)) {
+      ledger_.admit(heap, need);
+      CISTERN_ASSERT(heap.admits(need));
+    }
     const Address taken = heap.take(block, need);
     events_due = heap.events().due();
     return taken;
   });
-  if (address == 0) return std::nullopt;
-  after_operation(heap, events_due);
-  return Allocation{address, need.requested_bytes, need.granted_bytes};
-}
-
-CachingAllocator::Served CachingAllocator::fit_exactly(Heap& heap, const Need& need) {
-  if (Served served = take_with_ledger(heap, need, true)) return served;
-  if (fences_ != nullptr) return std::nullopt;
-  for (const auto& other : heaps_) {
-    if (other.get() == &heap || other->pool != heap.pool) continue;
-    if (Served served = take_with_ledger(*other, need, true)) return served;
-  }
-  return std::nullopt;
+  if (address != 0) after_operation(heap, events_due);
+  return address;
 }
 
 CachingAllocator::Served CachingAllocator::reap(Heap& heap, const Need& need) {
@@ -192,6 +196,15 @@ CachingAllocator::Served CachingAllocator::wait(Heap& heap, const Need& need, Gr
     if (Served served = trim(heap, need, grower, Waiting::kYes)) return served;
   } while (wait_for_one_fence());
   return std::nullopt;
+}
+
+const Budget& CachingAllocator::budget_of(PoolId pool) const {
+  CISTERN_CHECK_LE(pool.value, pool_budgets_.size());
+  return pool.value == 0 ? budget_ : *pool_budgets_[pool.value - 1u];
+}
+
+Budget& CachingAllocator::budget_of(PoolId pool) {
+  return const_cast<Budget&>(static_cast<const CachingAllocator*>(this)->budget_of(pool));
 }
 
 Heap* CachingAllocator::heap_for(const Request& request) {
@@ -260,22 +273,6 @@ bool CachingAllocator::record_stream(Address address, StreamId stream) {
   return true;
 }
 
-void CachingAllocator::after_operation(Heap& heap, bool events_due) {
-  if (events_due) [[unlikely]] log_.drain(heap.events(), heap.lock());
-#ifdef CISTERN_AUDIT
-  audit();
-#endif
-}
-
-const Budget& CachingAllocator::budget_of(PoolId pool) const {
-  CISTERN_CHECK_LE(pool.value, pool_budgets_.size());
-  return pool.value == 0 ? budget_ : *pool_budgets_[pool.value - 1u];
-}
-
-Budget& CachingAllocator::budget_of(PoolId pool) {
-  return const_cast<Budget&>(static_cast<const CachingAllocator*>(this)->budget_of(pool));
-}
-
 void CachingAllocator::log_device(EventKind kind, std::size_t bytes, PoolId pool) {
   bool due = false;
   {
@@ -332,7 +329,7 @@ void CachingAllocator::audit() const {
     }
     for (std::size_t kind = 0; kind < kLedgerGaugeCount; ++kind) {
       std::uint64_t ceilings = 0;
-      for (const Heap* heap : ledger_.heaps()) ceilings += heap->gauges()[kind].ceiling;
+      for (const Heap* heap : ledger_.heaps()) ceilings += heap->gauges().ceiling(kind);
       CISTERN_CHECK_LE(ceilings, ledger_.peak(static_cast<GaugeKind>(kind)));
     }
   });

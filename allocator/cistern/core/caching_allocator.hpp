@@ -162,9 +162,13 @@ class CachingAllocator {
   Failure fail(Heap& heap, const Need& need, const Grower& grower);
 
   Result<Allocation, Failure> climb(Heap& heap, const Need& need);
-  Served fit_in(Heap& heap, const Need& need);
+  using Fit = Address (CachingAllocator::*)(Heap&, const Need&);  ///< 0: no block
+  using Find = BlockIndex (Heap::*)(const Need&) const noexcept;
+  Served look(Heap& heap, const Need& need, Fit fit_one);
   Served fit_exactly(Heap& heap, const Need& need);
-  Served take_with_ledger(Heap& heap, const Need& need, bool exactly);
+  Address fit_in(Heap& heap, const Need& need);
+  Address fit_exactly_in(Heap& heap, const Need& need);
+  Address take_with_ledger(Heap& heap, const Need& need, Find find_block);
   Heap* heap_for(const Request& request);
   void fence_pending(Heap& heap, Address address, std::vector<StreamLedger::OpenFence>& users);
   void after_operation(Heap& heap, bool events_due);
@@ -221,5 +225,12 @@ class CachingAllocator {
   mutable SpinLock device_events_lock_;
   EventBuffer device_events_;  ///< Guarded by device_events_lock_.
 };
+
+inline void CachingAllocator::after_operation(Heap& heap, bool events_due) {
+  if (events_due) [[unlikely]] log_.drain(heap.events(), heap.lock());
+#ifdef CISTERN_AUDIT
+  audit();
+#endif
+}
 
 }  // namespace cistern

@@ -35,15 +35,15 @@ void DeviceLedger::unlock_all() const {
 
 std::uint64_t DeviceLedger::current(GaugeKind kind) const noexcept {
   std::uint64_t sum = 0;
-  for (const Heap* heap : heaps_) sum += heap->gauges()[kind].current();
+  for (const Heap* heap : heaps_) sum += heap->gauges().current(kind);
   return sum;
 }
 
 void DeviceLedger::share_out(GaugeKind kind, std::uint64_t spare) noexcept {
+  if (heaps_.empty()) return;
   const std::uint64_t share = spare / heaps_.size();
   for (Heap* heap : heaps_) {
-    Gauge& gauge = heap->gauges()[kind];
-    gauge.ceiling = gauge.current() + share;
+    heap->gauges().set_ceiling(kind, heap->gauges().current(kind) + share);
   }
 }
 
@@ -54,7 +54,7 @@ void DeviceLedger::admit(Heap& heap, const Need& need) noexcept {
     const std::uint64_t sum = current(kind) + rise;
     peaks_[kind] = std::max(peaks_[kind], sum);
     share_out(kind, peaks_[kind] - sum);
-    heap.gauges()[kind].ceiling += rise;
+    heap.gauges().set_ceiling(kind, heap.gauges().ceiling(kind) + rise);
   }
 }
 
@@ -71,11 +71,11 @@ void DeviceLedger::reserved_out(std::size_t bytes, std::size_t ranges) noexcept 
 Stat DeviceLedger::stat_of(GaugeKind kind) const noexcept {
   Stat stat;
   for (const Heap* heap : heaps_) {
-    const Gauge& gauge = heap->gauges()[kind];
-    stat.current += gauge.current();
-    stat.allocated += gauge.in;
-    stat.freed += gauge.out;
-    stat.peak += gauge.ceiling;  // right for inactive_split; replaced below for gauges with credit
+    const Gauges& gauges = heap->gauges();
+    stat.current += gauges.current(kind);
+    stat.allocated += gauges.in(kind);
+    stat.freed += gauges.out(kind);
+    stat.peak += gauges.ceiling(kind);  // right for inactive_split; replaced below for gauges with credit
   }
   if (kind < kLedgerGaugeCount) stat.peak = peaks_[kind];
   stat.allocated -= bases_[kind].in;
@@ -109,8 +109,8 @@ void DeviceLedger::reset_accumulated() noexcept {
   for (std::size_t k = 0; k < kGaugeCount; ++k) {
     bases_[k] = Base{};
     for (const Heap* heap : heaps_) {
-      bases_[k].in += heap->gauges()[k].in;
-      bases_[k].out += heap->gauges()[k].out;
+      bases_[k].in += heap->gauges().in(k);
+      bases_[k].out += heap->gauges().out(k);
     }
   }
   reserved_.allocated = reserved_.freed = 0;

@@ -17,7 +17,7 @@ class EventBuffer {
 
   bool recording() const noexcept { return sequence_ != nullptr; }
   /// Half full: whoever holds no lock next should drain.
-  bool due() const noexcept { return events_.size() >= kCapacity / 2; }
+  bool due() const noexcept { return recording() && events_.size() >= kCapacity / 2; }
 
   void start(std::atomic<std::uint64_t>* sequence) {
     events_.reserve(kCapacity);

@@ -16,8 +16,16 @@ class FreeIndex {
  public:
   FreeIndex() { heads_.fill(kNoBlock); }
 
-  void insert(BlockTable& blocks, BlockIndex index) noexcept;
+  void insert(BlockTable& blocks, BlockIndex index) noexcept { insert_into(blocks, index, bin_of(blocks[index].bytes)); }
   void remove(BlockTable& blocks, BlockIndex index) noexcept;
+  /// Gives a free block another size. A block that stays in its bin, as most large ones do, keeps its place.
+  void resize(BlockTable& blocks, BlockIndex index, std::size_t bytes) noexcept {
+    const std::uint32_t bin = bin_of(bytes);
+    blocks[index].bytes = bytes;
+    if (bin == blocks[index].bin) return;
+    remove(blocks, index);
+    insert_into(blocks, index, bin);
+  }
 
   /// A block of at least `bytes`: the smallest of the first four that fit in the own bin, else of the first four of the
   /// next bin that is not empty; ties to the lowest address. kNoBlock if neither has one: the own bin may still hold one
@@ -43,6 +51,7 @@ class FreeIndex {
  private:
   static constexpr std::size_t kScanned = 4;
 
+  void insert_into(BlockTable& blocks, BlockIndex index, std::uint32_t bin) noexcept;
   /// The first non-empty bin at or above `bin`, or kBinCount.
   std::uint32_t next_bin(std::uint32_t bin) const noexcept;
   BlockIndex smallest(const BlockTable& blocks, std::uint32_t bin, std::size_t bytes,
@@ -52,5 +61,64 @@ class FreeIndex {
   std::array<std::uint64_t, kBinCount / 64> words_{};
   std::uint64_t summary_ = 0;  // bit w: words_[w] is not zero
 };
+
+// The hit path, inline.
+
+inline void FreeIndex::insert_into(BlockTable& blocks, BlockIndex index, std::uint32_t bin) noexcept {
+  Block& block = blocks[index];
+  block.bin = static_cast<std::uint16_t>(bin);
+  block.bin_prev = kNoBlock;
+  block.bin_next = heads_[bin];
+  if (heads_[bin] != kNoBlock) blocks[heads_[bin]].bin_prev = index;
+  heads_[bin] = index;
+  words_[bin / 64] |= std::uint64_t{1} << (bin % 64);
+  summary_ |= std::uint64_t{1} << (bin / 64);
+}
+
+inline void FreeIndex::remove(BlockTable& blocks, BlockIndex index) noexcept {
+  const Block& block = blocks[index];
+  const std::uint32_t bin = block.bin;
+  if (block.bin_next != kNoBlock) blocks[block.bin_next].bin_prev = block.bin_prev;
+  if (block.bin_prev != kNoBlock) {
+    blocks[block.bin_prev].bin_next = block.bin_next;
+    return;
+  }
+  heads_[bin] = block.bin_next;
+  if (heads_[bin] != kNoBlock) return;
+  words_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
+  if (words_[bin / 64] == 0) summary_ &= ~(std::uint64_t{1} << (bin / 64));
+}
+
+inline std::uint32_t FreeIndex::next_bin(std::uint32_t bin) const noexcept {
+  if (bin >= kBinCount) return kBinCount;
+  const std::uint32_t word = bin / 64;
+  const std::uint64_t here = words_[word] & (~std::uint64_t{0} << (bin % 64));
+  if (here != 0) return word * 64 + static_cast<std::uint32_t>(std::countr_zero(here));
+  const std::uint64_t above = summary_ & (~std::uint64_t{1} << word);
+  if (above == 0) return kBinCount;
+  const auto next = static_cast<std::uint32_t>(std::countr_zero(above));
+  return next * 64 + static_cast<std::uint32_t>(std::countr_zero(words_[next]));
+}
+
+inline BlockIndex FreeIndex::smallest(const BlockTable& blocks, std::uint32_t bin, std::size_t bytes,
+                               std::size_t scanned) const noexcept {
+  BlockIndex best = kNoBlock;
+  for (BlockIndex i = heads_[bin]; i != kNoBlock && scanned != 0; i = blocks[i].bin_next, --scanned) {
+    const Block& block = blocks[i];
+    if (block.bytes < bytes) continue;
+    if (best == kNoBlock || block.bytes < blocks[best].bytes ||
+        (block.bytes == blocks[best].bytes && block.address < blocks[best].address)) {
+      best = i;
+    }
+  }
+  return best;
+}
+
+inline BlockIndex FreeIndex::fit(const BlockTable& blocks, std::size_t bytes) const noexcept {
+  const std::uint32_t own = bin_of(bytes);
+  if (const BlockIndex found = smallest(blocks, own, bytes, kScanned); found != kNoBlock) return found;
+  const std::uint32_t above = next_bin(own + 1);
+  return above == kBinCount ? kNoBlock : smallest(blocks, above, bytes, kScanned);
+}
 
 }  // namespace cistern

@@ -32,8 +32,7 @@ class RemapPolicy {
  public:
   static constexpr double kBudgetShare = 0.25;
 
-  explicit RemapPolicy(const Options& options) noexcept
-      : slack_(options.strategy == Strategy::kPreallocate ? 1.0 : options.remap_slack) {}
+  explicit RemapPolicy(const Options& options) noexcept : slack_(options.remap_slack) {}
 
   /// Bytes to take from idle granules for a miss that commits `commit_bytes`. `free_bytes` would be reserved and not
   /// active after it if nothing were remapped.

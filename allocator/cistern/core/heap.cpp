@@ -29,39 +29,46 @@ Address Heap::place(const Block& block, const Need& need) const noexcept {
 
 Address Heap::take(BlockIndex index, const Need& need) noexcept {
   CISTERN_ASSERT(blocks_[index].state == BlockState::kFree);
-  remove_free(index);
   const Address address = place(blocks_[index], need);
-  if (const std::size_t front = address - blocks_[index].address; front != 0) {
-    const BlockIndex rest = split(index, front);
-    insert_free(index);
-    index = rest;
+  const std::size_t front = address - blocks_[index].address;
+  const std::size_t back = blocks_[index].bytes - front - need.granted_bytes;
+  BlockIndex taken = index;
+  gauges_.free_out(need.granted_bytes);
+  if (front == 0 && back == 0) {
+    remove_free(index);
+  } else if (front == 0) {
+    // The free block keeps its record, and mostly its bin: what is granted gets a new one in front of it.
+    taken = link_new(address, need.granted_bytes, index, blocks_[index].prev);
+    resize_free(index, address + need.granted_bytes, back);
+  } else {
+    taken = link_new(address, need.granted_bytes, blocks_[index].next, index);
+    const std::uint64_t last_free = blocks_[index].last_free;
+    resize_free(index, blocks_[index].address, front);
+    if (back != 0) {
+      const BlockIndex rest = link_new(address + need.granted_bytes, back, blocks_[taken].next, taken);
+      blocks_[rest].last_free = last_free;
+      insert_free(rest);
+    }
   }
-  if (blocks_[index].bytes > need.granted_bytes) {
-    const BlockIndex rest = split(index, need.granted_bytes);
-    blocks_[index].state = BlockState::kActive;
-    insert_free(rest);
-  }
-  Block& block = blocks_[index];
+  Block& block = blocks_[taken];
   block.state = BlockState::kActive;
-  block.requested_bytes = need.requested_bytes;
   block.streams = false;
-  // A free block that ended at the front stays split or becomes so: its neighbour is in use now.
-  blocks_.insert(index);
+  block.requested_bytes = need.requested_bytes;
+  blocks_.insert(taken);
   gauges_.took(need.requested_bytes, need.granted_bytes);
-  log(EventKind::kAllocate, block.address, need.requested_bytes, need.granted_bytes, stream);
-  return block.address;
+  log(EventKind::kAllocate, address, need.requested_bytes, need.granted_bytes, stream);
+  return address;
 }
 
 void Heap::give(BlockIndex index) noexcept {
-  Block& block = blocks_[index];
+  const Block& block = blocks_[index];
   CISTERN_ASSERT(block.state == BlockState::kActive);
   blocks_.erase(index);
   gauges_.gave(block.requested_bytes, block.bytes);
-  gauges_.deactivated(block.bytes);
   log(EventKind::kFree, block.address, block.requested_bytes, block.bytes, stream);
-  block.state = BlockState::kFree;
-  block.last_free = ++free_count_;
-  coalesce_and_insert(index);
+  const std::size_t bytes = block.bytes;
+  become_free(index, ++free_count_);
+  gauges_.free_in(bytes);
 }
 
 void Heap::record_use(BlockIndex index, StreamId user) {
@@ -72,77 +79,110 @@ void Heap::record_use(BlockIndex index, StreamId user) {
 
 std::vector<StreamLedger::OpenFence> Heap::give_pending(BlockIndex index) {
   Block& block = blocks_[index];
+  CISTERN_ASSERT(block.state == BlockState::kActive);
   std::vector<StreamLedger::OpenFence> users = streams_.begin_pending(index);
   blocks_.erase(index);
-  gauges_.gave(block.requested_bytes, block.bytes);
+  gauges_.gave_pending(block.requested_bytes, block.bytes);
   log(EventKind::kFree, block.address, block.requested_bytes, block.bytes, stream);
   block.state = BlockState::kPending;
   return users;
 }
 
 void Heap::settle(BlockIndex index) noexcept {
-  Block& block = blocks_[index];
+  const Block& block = blocks_[index];
   CISTERN_ASSERT(block.state == BlockState::kPending);
-  gauges_.deactivated(block.bytes);
+  gauges_.settled(block.bytes);
   log(EventKind::kBlockReady, block.address, block.bytes, block.bytes, stream);
-  block.state = BlockState::kFree;
-  block.streams = false;
-  block.last_free = ++free_count_;
-  coalesce_and_insert(index);
+  const std::size_t bytes = block.bytes;
+  become_free(index, ++free_count_);
+  gauges_.free_in(bytes);
+}
+
+bool Heap::beside_memory(const Block& block) const noexcept {
+  const auto has_memory = [&](BlockIndex neighbour) {
+    return neighbour != kNoBlock && blocks_[neighbour].state != BlockState::kHole;
+  };
+  return has_memory(block.prev) || has_memory(block.next);
 }
 
 void Heap::insert_free(BlockIndex index) noexcept {
   Block& block = blocks_[index];
-  const auto in_use = [&](BlockIndex neighbour) {
-    return neighbour != kNoBlock && blocks_[neighbour].state != BlockState::kHole;
-  };
-  block.split = in_use(block.prev) || in_use(block.next);
-  if (block.split) gauges_.split_in(block.bytes);
+  block.state = BlockState::kFree;
+  block.split = beside_memory(block);
+  if (!block.split) [[unlikely]] gauges_.whole_in(block.bytes);
+  gauges_.free_block_in();
   index_of(block).insert(blocks_, index);
 }
 
 void Heap::remove_free(BlockIndex index) noexcept {
   const Block& block = blocks_[index];
-  if (block.split) gauges_.split_out(block.bytes);
+  if (!block.split) [[unlikely]] gauges_.whole_out(block.bytes);
+  gauges_.free_block_out();
   index_of(block).remove(blocks_, index);
 }
 
-BlockIndex Heap::split(BlockIndex index, std::size_t bytes) noexcept {
+void Heap::resize_free(BlockIndex index, Address address, std::size_t bytes) noexcept {
   Block& block = blocks_[index];
-  CISTERN_ASSERT(bytes != 0 && bytes < block.bytes);
-  Block rest = block;
-  rest.address = block.address + bytes;
-  rest.bytes = block.bytes - bytes;
-  rest.prev = index;
-  const BlockIndex created = blocks_.create(rest);  // never moves blocks: has_room() was required
-  if (rest.next != kNoBlock) blocks_[rest.next].prev = created;
-  block.next = created;
+  if (!block.split) [[unlikely]] gauges_.whole_out(block.bytes);
+  block.address = address;
+  block.split = beside_memory(block);
+  if (!block.split) [[unlikely]] gauges_.whole_in(bytes);
+  index_of(block).resize(blocks_, index, bytes);
+}
+
+BlockIndex Heap::link_new(Address address, std::size_t bytes, BlockIndex next, BlockIndex prev) noexcept {
+  const BlockIndex created = blocks_.create();  // never moves blocks: has_room() was required
+  Block& block = blocks_[created];
+  block.address = address;
   block.bytes = bytes;
+  block.requested_bytes = 0;
+  block.last_free = 0;
+  block.prev = prev;
+  block.next = next;
+  block.range = blocks_[prev != kNoBlock ? prev : next].range;
+  block.state = BlockState::kActive;  // memory, whatever it becomes: neighbours that ask see no hole
+  block.streams = false;
+  if (next != kNoBlock) blocks_[next].prev = created;
+  if (prev != kNoBlock) blocks_[prev].next = created;
+  else ranges_[block.range].first = created;
   return created;
 }
 
-void Heap::merge_next(BlockIndex index) noexcept {
-  Block& block = blocks_[index];
-  const BlockIndex gone = block.next;
-  const Block& next = blocks_[gone];
-  block.bytes += next.bytes;
-  if (next.last_free > block.last_free) block.last_free = next.last_free;
-  block.next = next.next;
-  if (next.next != kNoBlock) blocks_[next.next].prev = index;
-  blocks_.destroy(gone);
+void Heap::unlink(BlockIndex index) noexcept {
+  const Block& block = blocks_[index];
+  if (block.next != kNoBlock) blocks_[block.next].prev = block.prev;
+  if (block.prev != kNoBlock) blocks_[block.prev].next = block.next;
+  else ranges_[block.range].first = block.next;
+  blocks_.destroy(index);
 }
 
-void Heap::coalesce_and_insert(BlockIndex index) noexcept {
-  if (const BlockIndex next = blocks_[index].next; next != kNoBlock && blocks_[next].state == BlockState::kFree) {
+void Heap::become_free(BlockIndex index, std::uint64_t last_free) noexcept {
+  const Address address = blocks_[index].address;
+  std::size_t bytes = blocks_[index].bytes;
+  const BlockIndex prev = blocks_[index].prev;
+  const BlockIndex next = blocks_[index].next;
+  const bool join_prev = prev != kNoBlock && blocks_[prev].state == BlockState::kFree;
+  const bool join_next = next != kNoBlock && blocks_[next].state == BlockState::kFree;
+  if (!join_prev && !join_next) {
+    blocks_[index].last_free = last_free;
+    insert_free(index);
+    return;
+  }
+  // A free neighbour grows over it, and mostly keeps its bin.
+  unlink(index);
+  if (!join_prev) {
+    blocks_[next].last_free = std::max(blocks_[next].last_free, last_free);
+    resize_free(next, address, bytes + blocks_[next].bytes);
+    return;
+  }
+  if (join_next) {
+    bytes += blocks_[next].bytes;
+    last_free = std::max(last_free, blocks_[next].last_free);
     remove_free(next);
-    merge_next(index);
+    unlink(next);
   }
-  if (const BlockIndex prev = blocks_[index].prev; prev != kNoBlock && blocks_[prev].state == BlockState::kFree) {
-    remove_free(prev);
-    merge_next(prev);
-    index = prev;
-  }
-  insert_free(index);
+  blocks_[prev].last_free = std::max(blocks_[prev].last_free, last_free);
+  resize_free(prev, blocks_[prev].address, blocks_[prev].bytes + bytes);
 }
 
 std::size_t Heap::committed_bytes(bool small) const noexcept {
@@ -157,9 +197,8 @@ std::size_t Heap::largest_free_bytes() const noexcept {
   return std::max(index_[0].largest_bytes(blocks_), index_[1].largest_bytes(blocks_));
 }
 
-void Heap::log(EventKind kind, Address address, std::size_t bytes, std::size_t granted, StreamId of,
-               FenceId fence) noexcept {
-  if (!events_.recording()) [[likely]] return;
+void Heap::write_event(EventKind kind, Address address, std::size_t bytes, std::size_t granted, StreamId of,
+                       FenceId fence) noexcept {
   Event event;
   event.kind = kind;
   event.address = address;

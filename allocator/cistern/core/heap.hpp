@@ -85,7 +85,7 @@ class Heap {
   bool has_room() const noexcept { return blocks_.ready_for(kRoom); }
   void make_room() { blocks_.prepare(kRoom); }
   /// True if taking stays below this heap's credit, so that device peaks remain exact without the ledger.
-  bool admits(const Need& need) const noexcept { return gauges_.admits(need.requested_bytes, need.granted_bytes); }
+  bool admits(const Need& need) noexcept { return gauges_.admits(need.requested_bytes, need.granted_bytes); }
   /// Splits the free block and grants its part. Requires has_room() and admits().
   Address take(BlockIndex block, const Need& need) noexcept;
   /// The live block at the address, or kNoBlock.
@@ -135,7 +135,9 @@ class Heap {
   EventBuffer& events() noexcept { return events_; }
   const HeapRules& rules() const noexcept { return rules_; }
   void log(EventKind kind, Address address, std::size_t bytes, std::size_t granted = 0, StreamId of = {},
-           FenceId fence = {}) noexcept;
+           FenceId fence = {}) noexcept {
+    if (events_.recording()) [[unlikely]] write_event(kind, address, bytes, granted, of, fence);
+  }
 
   /// Checks promises I1-I6; aborts on a broken one. Cost: O(blocks).
   void audit() const;
@@ -146,13 +148,19 @@ class Heap {
   struct Window;
   FreeIndex& index_of(const Block& block) noexcept { return index_[ranges_[block.range].small ? 0 : 1]; }
   std::size_t index_number(bool small) const noexcept { return small && rules_.separate_small_ranges ? 0 : 1; }
+  /// A free block that is in no bin yet.
   void insert_free(BlockIndex block) noexcept;
   void remove_free(BlockIndex block) noexcept;
-  /// Cuts the block after `bytes`; the rest becomes a block of its own with the same state, in no index.
-  BlockIndex split(BlockIndex block, std::size_t bytes) noexcept;
-  /// Makes one block of a block and its next; the next is destroyed.
-  void merge_next(BlockIndex block) noexcept;
-  void coalesce_and_insert(BlockIndex block) noexcept;
+  /// A free block gets another start and size; its neighbours are what they will be.
+  void resize_free(BlockIndex block, Address address, std::size_t bytes) noexcept;
+  /// A block that is in no bin becomes free, and one with its free neighbours.
+  void become_free(BlockIndex block, std::uint64_t last_free) noexcept;
+  /// Free bytes beside a block with memory cannot be given back whole: they count as split.
+  bool beside_memory(const Block& block) const noexcept;
+  BlockIndex link_new(Address address, std::size_t bytes, BlockIndex next, BlockIndex prev) noexcept;
+  void unlink(BlockIndex block) noexcept;
+  void write_event(EventKind kind, Address address, std::size_t bytes, std::size_t granted, StreamId of,
+                   FenceId fence) noexcept;
   /// Makes the block a hole, merged with the holes beside it.
   void become_hole(BlockIndex block) noexcept;
   bool vacant(BlockIndex block) const noexcept;
@@ -163,6 +171,10 @@ class Heap {
   void recount_split(BlockIndex block) noexcept;
   void link_hole(BlockIndex block) noexcept;
   void unlink_hole(BlockIndex block) noexcept;
+  /// Cuts a hole after `bytes`. Returns the rest.
+  BlockIndex split_hole(BlockIndex block, std::size_t bytes) noexcept;
+  /// Cuts up to `bytes` of whole granules out of a free block that has some. Returns the block of them, free.
+  BlockIndex isolate_granules(BlockIndex block, std::size_t bytes) noexcept;
   Address place(const Block& block, const Need& need) const noexcept;
   void audit_range(std::uint32_t slot, std::array<std::uint64_t, kGaugeCount>& seen, std::size_t& free_blocks) const;
   void audit_index(std::size_t free_blocks) const;

@@ -84,8 +84,8 @@ void Heap::audit() const {
   CISTERN_CHECK_EQ(committed, committed_bytes_);  // I5
   CISTERN_CHECK_EQ(seen[kAllocationCount], blocks_.live_count());
   for (std::size_t kind = 0; kind < kGaugeCount; ++kind) {
-    CISTERN_CHECK_EQ(seen[kind], gauges_[kind].current());
-    CISTERN_CHECK_LE(gauges_[kind].current(), gauges_[kind].ceiling);
+    CISTERN_CHECK_EQ(seen[kind], gauges_.current(kind));
+    CISTERN_CHECK_LE(gauges_.current(kind), gauges_.ceiling(kind));
   }
   CISTERN_CHECK_LE(seen[kRequestedBytes], seen[kAllocatedBytes]);  // I6
   CISTERN_CHECK_LE(seen[kAllocatedBytes], seen[kActiveBytes]);

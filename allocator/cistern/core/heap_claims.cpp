@@ -36,26 +36,37 @@ void Heap::unlink_hole(BlockIndex index) noexcept {
 
 void Heap::recount_split(BlockIndex index) noexcept {
   if (index == kNoBlock || blocks_[index].state != BlockState::kFree) return;
-  remove_free(index);
-  insert_free(index);
+  resize_free(index, blocks_[index].address, blocks_[index].bytes);
 }
 
 void Heap::become_hole(BlockIndex index) noexcept {
-  blocks_[index].state = BlockState::kHole;
-  blocks_[index].last_free = 0;
-  blocks_[index].requested_bytes = 0;
-  if (const BlockIndex next = blocks_[index].next; next != kNoBlock && blocks_[next].state == BlockState::kHole) {
+  Block& block = blocks_[index];
+  block.state = BlockState::kHole;
+  block.last_free = 0;
+  block.requested_bytes = 0;
+  if (const BlockIndex next = block.next; next != kNoBlock && blocks_[next].state == BlockState::kHole) {
+    block.bytes += blocks_[next].bytes;
     unlink_hole(next);
-    merge_next(index);
+    unlink(next);
   }
-  if (const BlockIndex prev = blocks_[index].prev; prev != kNoBlock && blocks_[prev].state == BlockState::kHole) {
-    unlink_hole(prev);
-    merge_next(prev);
+  if (const BlockIndex prev = block.prev; prev != kNoBlock && blocks_[prev].state == BlockState::kHole) {
+    blocks_[prev].bytes += block.bytes;
+    unlink(index);
     index = prev;
+  } else {
+    link_hole(index);
   }
-  link_hole(index);
   recount_split(blocks_[index].prev);
   recount_split(blocks_[index].next);
+}
+
+BlockIndex Heap::split_hole(BlockIndex index, std::size_t bytes) noexcept {
+  const BlockIndex rest =
+      link_new(blocks_[index].address + bytes, blocks_[index].bytes - bytes, blocks_[index].next, index);
+  blocks_[rest].state = BlockState::kHole;
+  blocks_[index].bytes = bytes;
+  link_hole(rest);
+  return rest;
 }
 
 void Heap::add_range(const SourceRange& source, bool small, bool committed) {
@@ -78,8 +89,8 @@ void Heap::add_range(const SourceRange& source, bool small, bool committed) {
   ranges_[slot].committed_bytes = source.bytes;
   committed_bytes_ += source.bytes;
   log(EventKind::kCommit, source.address, source.bytes);
-  blocks_[index].state = BlockState::kFree;
   insert_free(index);
+  gauges_.free_in(source.bytes);
 }
 
 void Heap::remove_range(std::uint32_t slot) noexcept {
@@ -147,11 +158,8 @@ std::optional<Claim> Heap::claim_growth(const Need& need, std::size_t wish_bytes
   std::size_t pieces = 1;
   for (BlockIndex index = best.first; index != best.last; index = blocks_[index].next) ++pieces;
   claim.pieces.reserve(pieces);
-  if (best.cut_front != 0) {  // the first block is not the last one then
-    best.first = split(best.first, best.cut_front);
-    link_hole(best.first);
-  }
-  if (best.cut_back != 0) link_hole(split(best.last, blocks_[best.last].bytes - best.cut_back));
+  if (best.cut_front != 0) best.first = split_hole(best.first, best.cut_front);  // it is not the last one then
+  if (best.cut_back != 0) split_hole(best.last, blocks_[best.last].bytes - best.cut_back);
   claim_blocks(best.first, best.last, claim);
   return claim;
 }
@@ -170,6 +178,7 @@ void Heap::claim_blocks(BlockIndex first, BlockIndex last, Claim& claim) noexcep
     claim.pieces.push_back({index, block.address - claim.range.address, block.bytes, hole});
     if (index == last) break;
   }
+  gauges_.free_out(claim.free_bytes);
   recount_split(blocks_[first].prev);
   recount_split(blocks_[last].next);
 }
@@ -177,14 +186,19 @@ void Heap::claim_blocks(BlockIndex first, BlockIndex last, Claim& claim) noexcep
 void Heap::finish_commit(const Claim& claim) noexcept {
   for (const Claim::Piece& piece : claim.pieces) {
     if (piece.hole) log(EventKind::kCommit, blocks_[piece.block].address, piece.bytes);
-    blocks_[piece.block].state = BlockState::kFree;
-    blocks_[piece.block].requested_bytes = 0;
   }
   ranges_[claim.range_slot].committed_bytes += claim.hole_bytes;
   committed_bytes_ += claim.hole_bytes;
   const BlockIndex first = claim.pieces.front().block;
-  for (std::size_t i = 1; i < claim.pieces.size(); ++i) merge_next(first);
-  coalesce_and_insert(first);
+  std::uint64_t last_free = blocks_[first].last_free;
+  for (std::size_t i = 1; i < claim.pieces.size(); ++i) {
+    const BlockIndex piece = claim.pieces[i].block;
+    last_free = std::max(last_free, blocks_[piece].last_free);
+    blocks_[first].bytes += blocks_[piece].bytes;
+    unlink(piece);
+  }
+  become_free(first, last_free);
+  gauges_.free_in(claim.hole_bytes + claim.free_bytes);
 }
 
 void Heap::finish_decommit(const Claim& claim) noexcept {
@@ -197,18 +211,14 @@ void Heap::finish_decommit(const Claim& claim) noexcept {
 }
 
 void Heap::cancel(const Claim& claim) noexcept {
-  for (const Claim::Piece& piece : claim.pieces) {
-    blocks_[piece.block].requested_bytes = 0;
-    blocks_[piece.block].state = piece.hole ? BlockState::kHole : BlockState::kFree;
-    // Free neighbours inside the claim are holes or nothing, so each piece can go back on its own; what was freed
-    // beside the claim in the meantime coalesces here.
-  }
-  for (const Claim::Piece& piece : claim.pieces) {
-    if (!piece.hole) coalesce_and_insert(piece.block);
-  }
+  // Holes first: the free pieces between them then find their neighbours, and join what was freed meanwhile.
   for (const Claim::Piece& piece : claim.pieces) {
     if (piece.hole) become_hole(piece.block);
   }
+  for (const Claim::Piece& piece : claim.pieces) {
+    if (!piece.hole) become_free(piece.block, blocks_[piece.block].last_free);
+  }
+  gauges_.free_in(claim.free_bytes);
 }
 
 std::size_t Heap::whole_granules(const Block& block, bool whole_ranges) const noexcept {
@@ -248,24 +258,30 @@ std::optional<Claim> Heap::claim_idle(std::size_t bytes, std::uint64_t idle_free
   if (best == kNoBlock) return std::nullopt;
   Claim claim;
   claim.pieces.reserve(1);
-  remove_free(best);
-  if (!whole_ranges) {
-    const std::size_t taken = bytes >= best_bytes ? best_bytes : round_up(bytes, rules_.granule_bytes);
-    const BlockIndex prev = blocks_[best].prev;
-    const bool at_front = prev != kNoBlock && blocks_[prev].state == BlockState::kHole;
-    const Address begin =
-        at_front ? round_up(blocks_[best].address, rules_.granule_bytes)
-                 : round_down(blocks_[best].address + blocks_[best].bytes, rules_.granule_bytes) - taken;
-    if (begin != blocks_[best].address) {
-      const BlockIndex rest = split(best, begin - blocks_[best].address);
-      insert_free(best);
-      best = rest;
-    }
-    if (blocks_[best].bytes != taken) insert_free(split(best, taken));
-  }
-  insert_free(best);  // claim_blocks takes it out again, as it does every free block
+  if (!whole_ranges) best = isolate_granules(best, bytes);
   claim_blocks(best, best, claim);
   return claim;
+}
+
+BlockIndex Heap::isolate_granules(BlockIndex index, std::size_t bytes) noexcept {
+  const Block block = blocks_[index];
+  const std::size_t whole = whole_granules(block, false);
+  const std::size_t taken = bytes >= whole ? whole : round_up(bytes, rules_.granule_bytes);
+  const Address end = block.address + block.bytes;
+  // Beside a hole in front, take the front: holes should meet.
+  const bool at_front = block.prev != kNoBlock && blocks_[block.prev].state == BlockState::kHole;
+  const Address begin = at_front ? round_up(block.address, rules_.granule_bytes)
+                                 : round_down(end, rules_.granule_bytes) - taken;
+  const auto cut = [&](Address at, BlockIndex from) {
+    const BlockIndex rest =
+        link_new(at, blocks_[from].address + blocks_[from].bytes - at, blocks_[from].next, from);
+    resize_free(from, blocks_[from].address, at - blocks_[from].address);
+    blocks_[rest].last_free = block.last_free;
+    insert_free(rest);
+    return rest;
+  };
+  if (begin + taken != end) cut(begin + taken, index);
+  return begin == block.address ? index : cut(begin, index);
 }
 
 }  // namespace cistern
