@@ -33,7 +33,8 @@ function(cistern_add_layered_library)
   endif()
   add_library(cistern ${kind})
   cistern_configure_library(cistern ${kind})
-  target_compile_definitions(cistern PUBLIC $<$<BOOL:${CISTERN_AUDIT}>:CISTERN_AUDIT=1>)
+  target_compile_definitions(cistern PUBLIC
+    $<$<BOOL:${CISTERN_AUDIT}>:CISTERN_AUDIT=1> $<$<BOOL:${CISTERN_MUTANTS}>:CISTERN_MUTANTS=1>)
   install(TARGETS cistern EXPORT cisternTargets)
 endfunction()
 
