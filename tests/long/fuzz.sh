@@ -7,6 +7,7 @@ seconds=${CISTERN_FUZZ_SECONDS:-120}
 
 compiler=${CISTERN_FUZZ_COMPILER:-clang++-14}
 command -v "$compiler" >/dev/null || compiler=clang++
+mkdir -p build
 cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER="$compiler" \
     -DCMAKE_CXX_FLAGS="-fsanitize=fuzzer-no-link" -DCISTERN_SANITIZE=address -DCISTERN_FUZZ=ON >build/fuzz.log
 cmake --build build/fuzz --target config_fuzz trace_fuzz program_fuzz

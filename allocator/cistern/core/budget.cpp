@@ -3,13 +3,15 @@
 #include <algorithm>
 
 #include "cistern/base/check.hpp"
+#include "cistern/base/mutant.hpp"
 
 namespace cistern {
 
 bool Budget::claim(std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
-  if (bytes > limit_ - claimed_) return false;
-  if (parent_ != nullptr && !parent_->claim(bytes)) return false;
+  if (bytes > limit_ - claimed_ && !CISTERN_MUTANT(I11_limit_not_asked)) return false;
+  const bool ask_parent = parent_ != nullptr && !CISTERN_MUTANT(I11_parent_not_asked);
+  if (ask_parent && !parent_->claim(bytes)) return false;
   claimed_ += bytes;
   return true;
 }
@@ -25,7 +27,7 @@ void Budget::refund(std::size_t bytes) {
 
 bool Budget::set_limit(std::size_t limit_bytes) {
   const std::scoped_lock lock(mutex_);
-  if (claimed_ > limit_bytes) return false;
+  if (claimed_ > limit_bytes && !CISTERN_MUTANT(I11_limit_below_use)) return false;
   limit_ = limit_bytes;
   return true;
 }

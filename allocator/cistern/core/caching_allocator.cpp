@@ -130,7 +130,8 @@ CachingAllocator::Served CachingAllocator::fit_exactly(Heap& heap, const Need& n
 CachingAllocator::Served CachingAllocator::look(Heap& heap, const Need& need, Fit fit_one) {
   Address address = (this->*fit_one)(heap, need);
   // Without stream order a free block may serve anybody: look at the other shards before growing.
-  for (std::size_t i = 0; address == 0 && fences_ == nullptr && i < directory_.count(); ++i) {
+  const bool shared = fences_ == nullptr || CISTERN_MUTANT(I8_streams_share);
+  for (std::size_t i = 0; address == 0 && shared && i < directory_.count(); ++i) {
     Heap& other = directory_.at(i);
     if (&other != &heap && other.pool == heap.pool) address = (this->*fit_one)(other, need);
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cistern/base/mutant.hpp"
+
 namespace cistern {
 namespace {
 
@@ -52,7 +54,7 @@ void DeviceLedger::admit(Heap& heap, const Need& need) noexcept {
     const auto kind = static_cast<GaugeKind>(k);
     const std::uint64_t rise = Gauges::rise(kind, need.requested_bytes, need.granted_bytes);
     const std::uint64_t sum = current(kind) + rise;
-    peaks_[kind] = std::max(peaks_[kind], sum);
+    if (!CISTERN_MUTANT(I6_peak_missed)) peaks_[kind] = std::max(peaks_[kind], sum);
     share_out(kind, peaks_[kind] - sum);
     heap.gauges().set_ceiling(kind, heap.gauges().ceiling(kind) + rise);
   }

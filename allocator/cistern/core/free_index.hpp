@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cistern/base/mutant.hpp"
 #include "cistern/core/block_table.hpp"
 #include "cistern/core/size_class.hpp"
 
@@ -22,7 +23,7 @@ class FreeIndex {
   void resize(BlockTable& blocks, BlockIndex index, std::size_t bytes) noexcept {
     const std::uint32_t bin = bin_of(bytes);
     blocks[index].bytes = bytes;
-    if (bin == blocks[index].bin) return;
+    if (bin == blocks[index].bin || CISTERN_MUTANT(I3_bin_kept)) return;
     remove(blocks, index);
     insert_into(blocks, index, bin);
   }
@@ -85,7 +86,7 @@ inline void FreeIndex::remove(BlockTable& blocks, BlockIndex index) noexcept {
   }
   heads_[bin] = block.bin_next;
   if (heads_[bin] != kNoBlock) return;
-  words_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
+  if (!CISTERN_MUTANT(I4_bit_stays_set)) words_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
   if (words_[bin / 64] == 0) summary_ &= ~(std::uint64_t{1} << (bin / 64));
 }
 

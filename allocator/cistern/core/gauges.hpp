@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cistern/base/mutant.hpp"
 #include "cistern/core/stats.hpp"
 
 namespace cistern {
@@ -68,12 +69,13 @@ class Gauges {
   void took(std::size_t requested, std::size_t granted) noexcept {
     credit_bytes_ -= granted;
     --credit_count_;
-    in_[kRequestedBytes] += requested;
+    in_[kRequestedBytes] += CISTERN_MUTANT(I6_requested_counts_granted) ? granted : requested;
     in_[kAllocatedBytes] += granted;
     ++in_[kAllocationCount];
   }
   void gave(std::size_t requested, std::size_t granted) noexcept {
-    credit_bytes_ += requested;  // at most what every gauge of bytes fell by
+    // At most what every gauge of bytes fell by.
+    credit_bytes_ += CISTERN_MUTANT(I6_credit_of_what_was_granted) ? granted : requested;
     ++credit_count_;
     count_free(requested, granted);
   }

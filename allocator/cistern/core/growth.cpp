@@ -14,7 +14,7 @@ class ClaimGuard {
  public:
   ClaimGuard(Heap& heap, const Claim& claim) noexcept : heap_(heap), claim_(&claim) {}
   ~ClaimGuard() {
-    if (claim_ == nullptr) return;
+    if (claim_ == nullptr || CISTERN_MUTANT(I12_claim_not_cancelled)) return;
     const std::scoped_lock lock(heap_.lock());
     heap_.cancel(*claim_);
   }
@@ -33,7 +33,7 @@ void enter_or_undo(Enter enter, Undo undo) {
   try {
     enter();
   } catch (const std::bad_alloc&) {
-    undo();
+    if (!CISTERN_MUTANT(I12_range_leaked)) undo();
     throw;
   }
 }
@@ -79,7 +79,7 @@ bool CachingAllocator::commit_for(Heap& heap, const Need& need, Grower& grower) 
       if (!heap.budget.claim(hole_bytes)) {
         refusal = Refusal::kLimit;
       } else if (!commit_claim(heap, *claim)) {
-        heap.budget.refund(hole_bytes);
+        if (!CISTERN_MUTANT(I12_budget_not_refunded)) heap.budget.refund(hole_bytes);
         refusal = Refusal::kSource;
       } else {
         guard.finished();
@@ -106,7 +106,7 @@ bool CachingAllocator::commit_claim(Heap& heap, const Claim& claim) {
     if (source_.commit(claim.range.id, piece.offset, piece.bytes) == piece.bytes) continue;
     ++source_calls_.refused;
     while (done-- > 0) {
-      if (!claim.pieces[done].hole) continue;
+      if (!claim.pieces[done].hole || CISTERN_MUTANT(I12_half_a_commit_kept)) continue;
       ++source_calls_.decommit;
       source_.decommit(claim.range.id, claim.pieces[done].offset, claim.pieces[done].bytes);
     }

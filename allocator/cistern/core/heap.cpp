@@ -24,7 +24,7 @@ Address Heap::place(const Block& block, const Need& need) const noexcept {
   if (need.small && !rules_.separate_small_ranges && block.bytes >= rules_.small_block_bytes) {
     return round_down(block.address + block.bytes - need.granted_bytes, need.alignment);
   }
-  return round_up(block.address, need.alignment);
+  return CISTERN_MUTANT(I7_alignment_forgotten) ? block.address : round_up(block.address, need.alignment);
 }
 
 Address Heap::take(BlockIndex index, const Need& need) noexcept {
@@ -39,14 +39,15 @@ Address Heap::take(BlockIndex index, const Need& need) noexcept {
   } else if (front == 0) {
     // The free block keeps its record, and mostly its bin: what is granted gets a new one in front of it.
     taken = link_new(address, need.granted_bytes, index, blocks_[index].prev);
-    resize_free(index, address + need.granted_bytes, back);
+    const std::size_t lost = CISTERN_MUTANT(I1_rest_too_short) ? rules_.least_block_bytes : 0;
+    resize_free(index, address + need.granted_bytes, back - lost);
   } else {
     taken = link_new(address, need.granted_bytes, blocks_[index].next, index);
     const std::uint64_t last_free = blocks_[index].last_free;
     resize_free(index, blocks_[index].address, front);
     if (back != 0) {
       const BlockIndex rest = link_new(address + need.granted_bytes, back, blocks_[taken].next, taken);
-      blocks_[rest].last_free = last_free;
+      blocks_[rest].last_free = CISTERN_MUTANT(I13_split_forgets_the_free) ? 0 : last_free;
       insert_free(rest);
     }
   }
@@ -63,7 +64,7 @@ Address Heap::take(BlockIndex index, const Need& need) noexcept {
 void Heap::give(BlockIndex index) noexcept {
   const Block& block = blocks_[index];
   CISTERN_ASSERT(block.state == BlockState::kActive);
-  blocks_.erase(index);
+  if (!CISTERN_MUTANT(I9_freed_address_stays_live)) blocks_.erase(index);
   gauges_.gave(block.requested_bytes, block.bytes);
   log(EventKind::kFree, block.address, block.requested_bytes, block.bytes, stream);
   const std::size_t bytes = block.bytes;
@@ -73,7 +74,7 @@ void Heap::give(BlockIndex index) noexcept {
 
 void Heap::record_use(BlockIndex index, StreamId user) {
   streams_.record_use(index, user);
-  blocks_[index].streams = true;
+  blocks_[index].streams = !CISTERN_MUTANT(I8_use_forgotten);
   log(EventKind::kRecordStream, blocks_[index].address, 0, 0, user);
 }
 
@@ -81,7 +82,7 @@ std::vector<StreamLedger::OpenFence> Heap::give_pending(BlockIndex index) {
   Block& block = blocks_[index];
   CISTERN_ASSERT(block.state == BlockState::kActive);
   std::vector<StreamLedger::OpenFence> users = streams_.begin_pending(index);
-  blocks_.erase(index);
+  if (!CISTERN_MUTANT(I9_pending_address_stays_live)) blocks_.erase(index);
   gauges_.gave_pending(block.requested_bytes, block.bytes);
   log(EventKind::kFree, block.address, block.requested_bytes, block.bytes, stream);
   block.state = BlockState::kPending;
@@ -161,8 +162,10 @@ void Heap::become_free(BlockIndex index, std::uint64_t last_free) noexcept {
   std::size_t bytes = blocks_[index].bytes;
   const BlockIndex prev = blocks_[index].prev;
   const BlockIndex next = blocks_[index].next;
-  const bool join_prev = prev != kNoBlock && blocks_[prev].state == BlockState::kFree;
-  const bool join_next = next != kNoBlock && blocks_[next].state == BlockState::kFree;
+  const bool join_prev =
+      prev != kNoBlock && blocks_[prev].state == BlockState::kFree && !CISTERN_MUTANT(I2_prev_not_joined);
+  const bool join_next =
+      next != kNoBlock && blocks_[next].state == BlockState::kFree && !CISTERN_MUTANT(I2_next_not_joined);
   if (!join_prev && !join_next) {
     blocks_[index].last_free = last_free;
     insert_free(index);
@@ -181,7 +184,7 @@ void Heap::become_free(BlockIndex index, std::uint64_t last_free) noexcept {
     remove_free(next);
     unlink(next);
   }
-  blocks_[prev].last_free = std::max(blocks_[prev].last_free, last_free);
+  if (!CISTERN_MUTANT(I13_older_free_wins)) blocks_[prev].last_free = std::max(blocks_[prev].last_free, last_free);
   resize_free(prev, blocks_[prev].address, blocks_[prev].bytes + bytes);
 }
 

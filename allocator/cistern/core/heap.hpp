@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cistern/base/ids.hpp"
+#include "cistern/base/mutant.hpp"
 #include "cistern/base/spin_lock.hpp"
 #include "cistern/base/units.hpp"
 #include "cistern/core/block_table.hpp"
@@ -28,7 +29,9 @@ struct Need {
   std::size_t alignment = 0;      ///< At least the least block.
   bool small = false;             ///< Belongs into the ranges for small blocks.
   /// Bytes that any free block must have to hold it, wherever it starts.
-  std::size_t span_bytes(std::size_t least_block) const noexcept { return granted_bytes + alignment - least_block; }
+  std::size_t span_bytes(std::size_t least_block) const noexcept {
+    return granted_bytes + (CISTERN_MUTANT(I7_span_without_alignment) ? 0 : alignment - least_block);
+  }
 };
 
 struct Range {

@@ -193,7 +193,7 @@ void Heap::finish_commit(const Claim& claim) noexcept {
   std::uint64_t last_free = blocks_[first].last_free;
   for (std::size_t i = 1; i < claim.pieces.size(); ++i) {
     const BlockIndex piece = claim.pieces[i].block;
-    last_free = std::max(last_free, blocks_[piece].last_free);
+    if (!CISTERN_MUTANT(I13_growth_forgets_the_free)) last_free = std::max(last_free, blocks_[piece].last_free);
     blocks_[first].bytes += blocks_[piece].bytes;
     unlink(piece);
   }
@@ -206,7 +206,7 @@ void Heap::finish_decommit(const Claim& claim) noexcept {
   const BlockIndex index = claim.pieces.front().block;
   log(EventKind::kDecommit, blocks_[index].address, claim.free_bytes);
   ranges_[claim.range_slot].committed_bytes -= claim.free_bytes;
-  committed_bytes_ -= claim.free_bytes;
+  if (!CISTERN_MUTANT(I5_decommit_not_counted)) committed_bytes_ -= claim.free_bytes;
   become_hole(index);
 }
 
@@ -244,7 +244,7 @@ std::optional<Claim> Heap::claim_idle(std::size_t bytes, std::uint64_t idle_free
   std::size_t best_bytes = 0;
   for (const FreeIndex& index : index_) {
     index.for_each(blocks_, [&](BlockIndex i) {
-      if (blocks_[i].last_free > idle_frees) return;
+      if (blocks_[i].last_free > idle_frees && !CISTERN_MUTANT(I13_busy_granules_claimed)) return;
       const std::size_t idle = whole_granules(blocks_[i], whole_ranges);
       if (idle == 0) return;
       // The smallest that is enough, else the largest.
@@ -276,7 +276,7 @@ BlockIndex Heap::isolate_granules(BlockIndex index, std::size_t bytes) noexcept 
     const BlockIndex rest =
         link_new(at, blocks_[from].address + blocks_[from].bytes - at, blocks_[from].next, from);
     resize_free(from, blocks_[from].address, at - blocks_[from].address);
-    blocks_[rest].last_free = block.last_free;
+    blocks_[rest].last_free = CISTERN_MUTANT(I13_cut_forgets_the_free) ? 0 : block.last_free;
     insert_free(rest);
     return rest;
   };

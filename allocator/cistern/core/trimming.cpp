@@ -14,7 +14,7 @@ std::uint64_t CachingAllocator::idle_frees(Heap& heap, Waiting waiting) {
     const std::scoped_lock lock(heap.lock());
     frees = heap.free_count();
   }
-  if (fences_ == nullptr) return frees;
+  if (fences_ == nullptr || CISTERN_MUTANT(I13_free_taken_for_idle)) return frees;
   for (;;) {
     if (!owner.open) {
       if (owner.idle_frees == frees) return frees;
@@ -25,7 +25,7 @@ std::uint64_t CachingAllocator::idle_frees(Heap& heap, Waiting waiting) {
       heap.log(EventKind::kFenceRecorded, 0, 0, 0, heap.stream, owner.fence);
     }
     const FenceState state = fences_->query(owner.fence);
-    if (state != FenceState::kDone) {
+    if (state != FenceState::kDone && !CISTERN_MUTANT(I13_fence_not_awaited)) {
       if (waiting == Waiting::kNo || state == FenceState::kCannotAskNow) return owner.idle_frees;
       fences_->wait(owner.fence);
     }
@@ -35,7 +35,7 @@ std::uint64_t CachingAllocator::idle_frees(Heap& heap, Waiting waiting) {
     }
     fences_->release(owner.fence);
     owner.open = false;
-    owner.idle_frees = owner.covers;
+    owner.idle_frees = CISTERN_MUTANT(I13_fence_covers_later_frees) ? frees : owner.covers;
   }
 }
 
@@ -86,7 +86,7 @@ void CachingAllocator::decommit_claim(Heap& heap, const Claim& claim) {
     ++source_calls_.unreserve;
     source_.unreserve(claim.range.id);
   }
-  heap.budget.refund(claim.free_bytes);
+  if (!CISTERN_MUTANT(I11_trim_not_refunded)) heap.budget.refund(claim.free_bytes);
 }
 
 std::size_t CachingAllocator::trim_to(std::size_t keep_bytes, Budget& budget, const PoolId* pool) {
@@ -94,7 +94,8 @@ std::size_t CachingAllocator::trim_to(std::size_t keep_bytes, Budget& budget, co
   std::size_t given = 0;
   const auto give = [&] {
     const std::size_t claimed = budget.claimed();
-    if (claimed > keep_bytes) given += decommit_idle(claimed - keep_bytes, pool, Waiting::kYes);
+    const Waiting waiting = CISTERN_MUTANT(I10_trim_does_not_wait) ? Waiting::kNo : Waiting::kYes;
+    if (claimed > keep_bytes) given += decommit_idle(claimed - keep_bytes, pool, waiting);
   };
   give();
   if (fences_ != nullptr && budget.claimed() > keep_bytes) {
@@ -106,7 +107,8 @@ std::size_t CachingAllocator::trim_to(std::size_t keep_bytes, Budget& budget, co
 
 std::size_t CachingAllocator::trim(std::size_t keep_bytes) {
   const std::scoped_lock growth(growth_mutex_);
-  return trim_to(std::max(keep_bytes, preallocated_bytes_), budget_, nullptr);
+  const std::size_t kept = CISTERN_MUTANT(I10_preallocation_not_kept) ? 0 : preallocated_bytes_;
+  return trim_to(std::max(keep_bytes, kept), budget_, nullptr);
 }
 
 std::size_t CachingAllocator::tick() {
