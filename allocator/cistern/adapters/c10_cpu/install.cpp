@@ -4,6 +4,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -62,13 +63,29 @@ class Stopwatch {
   Clock::time_point start_;
 };
 
+/// The trace of one process: a child of fork shares the file and must leave it alone.
+class OwnTrace final : public EventSink {
+ public:
+  OwnTrace(const std::string& path, const TraceInfo& info) : writer_(path, info) {}
+  void consume(std::span<const Event> events) override {
+    if (owned()) writer_.consume(events);
+  }
+  bool owned() const noexcept { return getpid() == owner_; }
+  /// Requires that the trace is owned and recording has stopped. Throws FileError.
+  void close() { writer_.close(); }
+
+ private:
+  const pid_t owner_ = getpid();
+  TraceWriter writer_;
+};
+
 /// torch's interface, translated; no policy here.
 class CpuAllocator final : public c10::Allocator {
  public:
   explicit CpuAllocator(const Options& options) : core_(options, source_), misuse_(options.misuse) {
     if (options.record.empty()) return;
     const SourceTraits& traits = source_.traits();
-    trace_ = std::make_unique<TraceWriter>(options.record, TraceInfo{traits.granule_bytes, traits.capacity_bytes, {}});
+    trace_ = std::make_unique<OwnTrace>(options.record, TraceInfo{traits.granule_bytes, traits.capacity_bytes, {}});
     core_.start_recording(*trace_);
   }
 
@@ -98,14 +115,13 @@ class CpuAllocator final : public c10::Allocator {
 
   /// The trace gets its name when main returns; frees after that are not in it.
   void end_trace() noexcept {
-    if (!trace_) return;
-    core_.stop_recording();
+    if (!trace_ || !trace_->owned()) return;
     try {
+      core_.stop_recording();
       trace_->close();
     } catch (const std::exception& error) {
       std::fprintf(stderr, "cistern: the trace is lost: %s\n", error.what());
     }
-    trace_.reset();
   }
 
  private:
@@ -140,15 +156,22 @@ class CpuAllocator final : public c10::Allocator {
   HostSource source_;
   CachingAllocator core_;
   const Misuse misuse_;
-  std::unique_ptr<TraceWriter> trace_;
+  std::unique_ptr<OwnTrace> trace_;
   std::atomic<std::uint64_t> measured_ns_{0};
 };
 
 /// Never destroyed: tensors outlive main.
 std::atomic<CpuAllocator*> installed{nullptr};
 
+/// Must not throw: it runs in destructors. No misuse gets here as an exception, only what a full host or disk does to
+/// giving memory back and to recording.
 void CpuAllocator::delete_block(void* data) {
-  if (data != nullptr) installed.load(std::memory_order_acquire)->free(data);
+  if (data == nullptr) return;
+  try {
+    installed.load(std::memory_order_acquire)->free(data);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "cistern: while freeing %p: %s\n", data, error.what());
+  }
 }
 
 Options with_environment(Options options) {
