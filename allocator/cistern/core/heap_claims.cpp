@@ -276,7 +276,7 @@ BlockIndex Heap::isolate_granules(BlockIndex index, std::size_t bytes) noexcept 
     const BlockIndex rest =
         link_new(at, blocks_[from].address + blocks_[from].bytes - at, blocks_[from].next, from);
     resize_free(from, blocks_[from].address, at - blocks_[from].address);
-    blocks_[rest].last_free = CISTERN_MUTANT(I13_cut_forgets_the_free) ? 0 : block.last_free;
+    blocks_[rest].last_free = block.last_free;
     insert_free(rest);
     return rest;
   };
