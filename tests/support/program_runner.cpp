@@ -139,6 +139,11 @@ class Runner {
     const std::size_t at = which == kForever ? live_.size() - 1 : which % live_.size();
     const Live gone = live_[at];
     live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(at));
+    const auto found = allocator_->find(gone.allocation.address);
+    if (!found || found->requested_bytes != gone.allocation.requested_bytes ||
+        found->granted_bytes != gone.allocation.granted_bytes) {
+      fail("I9: a live grant is not found as it was granted");
+    }
     const FreeOutcome outcome = allocator_->free(gone.allocation.address);
     if (outcome == FreeOutcome::kNotLive) fail("I9: a live grant was said not to be live");
     if (outcome == FreeOutcome::kPending && !gone.used_elsewhere)
@@ -157,6 +162,7 @@ class Runner {
     const auto same = [&](const Live& live) { return live.allocation.address == address; };
     if (std::any_of(live_.begin(), live_.end(), same)) return;
     const Stats before = allocator_->stats();
+    if (allocator_->find(address)) fail("I9: found what is not live");
     if (allocator_->free(address) != FreeOutcome::kNotLive) fail("I9: freed what was not live");
     if (allocator_->record_stream(address, stream(0))) fail("I9: recorded a stream on what was not live");
     const Stats after = allocator_->stats();

@@ -87,7 +87,7 @@ class Bookkeeping : public ::testing::TestWithParam<bool> {
   }
 
   std::unique_ptr<CachingAllocator> make() {
-    return std::make_unique<CachingAllocator>(Options{}, *source_, &fences_);
+    return std::make_unique<CachingAllocator>(options_, *source_, &fences_);
   }
 
   /// Fails the first, second, ... host allocation of `call`, on a fresh allocator that `prepare` brought
@@ -148,6 +148,7 @@ class Bookkeeping : public ::testing::TestWithParam<bool> {
     EXPECT_EQ(fences_.by_hand().held_count(), 0u);
   }
 
+  Options options_;
   std::unique_ptr<SparedSource> source_;
   SparedFences fences_;
 };
@@ -216,6 +217,19 @@ TEST_P(Bookkeeping, TrimEitherHappensOrLeavesTheRest) {
         for (std::size_t i = 0; i < 12; i += 2) allocator.free(blocks[i]);
       },
       [](CachingAllocator& allocator) { return allocator.trim() != 0; });
+}
+
+TEST_P(Bookkeeping, AFreeAboveHighWaterHappensWhetherItCanTrimOrNot) {
+  options_.trim = TrimMode::kAboveHighWater;
+  Address block = 0;
+  fail_each(
+      [&](CachingAllocator& allocator) {
+        block = allocator.allocate({.bytes = 8 * kMiB, .stream = kA})->address;
+      },
+      [&](CachingAllocator& allocator) {
+        EXPECT_EQ(allocator.free(block), FreeOutcome::kFreed);
+        return true;
+      });
 }
 
 INSTANTIATE_TEST_SUITE_P(Sources, Bookkeeping, ::testing::Bool(),

@@ -41,6 +41,17 @@ TEST(Misuse, AddressesThatWereNeverGrantedAreCaught) {
   EXPECT_EQ(world.free(block), FreeOutcome::kFreed);
 }
 
+TEST(Misuse, OnlyLiveGrantsAreFound) {
+  World world;
+  const Address block = world.allocate(1000, kA);
+  ASSERT_TRUE(world->find(block));
+  EXPECT_EQ(world->find(block)->requested_bytes, 1000u);
+  EXPECT_EQ(world->find(block)->granted_bytes, 1024u);
+  EXPECT_FALSE(world->find(block + 512));
+  world.free(block);
+  EXPECT_FALSE(world->find(block));
+}
+
 TEST(Misuse, ABadFreeChangesNothing) {
   World world;
   world.allocate(4096, kA);

@@ -243,15 +243,7 @@ FreeOutcome CachingAllocator::free(Address address) {
     events_due = heap->events().due();
   }
   after_operation(*heap, events_due);
-  if (options_.trim == TrimMode::kAboveHighWater) [[unlikely]] {
-    // A free never waits for a source call of another thread; whoever holds the growth mutex may leave this to the
-    // next free.
-    const std::unique_lock growth(growth_mutex_, std::try_to_lock);
-    const std::size_t claimed = budget_.claimed();
-    if (growth.owns_lock() && claimed > options_.high_water_bytes) {
-      decommit_idle(claimed - options_.high_water_bytes, nullptr, Waiting::kNo, heap);
-    }
-  }
+  if (options_.trim == TrimMode::kAboveHighWater) [[unlikely]] trim_above_high_water(*heap);
   return FreeOutcome::kFreed;
 }
 

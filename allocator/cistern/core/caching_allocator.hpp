@@ -81,6 +81,7 @@ class CachingAllocator {
   Result<Allocation, Failure> allocate(const Request& request);
 
   /// Cost: O(1), one uncontended lock, unless another stream used the block or trim:above_high_water acts.
+  /// Fails with std::bad_alloc and the block still live, only if another stream used it and the host has no memory.
   FreeOutcome free(Address address);
 
   /// The live grant at the address, if there is one. Cost: O(1), one lock.
@@ -88,6 +89,7 @@ class CachingAllocator {
 
   /// Says that `stream` uses the block too: it is not granted again until the work queued there at the time of its free
   /// is done. No-op on the owner stream and without fences. False if no live grant has this address.
+  /// Fails with std::bad_alloc and no change.
   bool record_stream(Address address, StreamId stream);
 
   /// Gives back idle memory (promise I13) until at most `keep_bytes` are reserved or nothing idle is left; under
@@ -189,6 +191,7 @@ class CachingAllocator {
   // Giving back (trimming.cpp). All require the growth mutex.
   std::size_t decommit_idle(std::size_t bytes, const PoolId* pool, Waiting waiting, Heap* first = nullptr);
   std::size_t decommit_from(Heap& heap, std::size_t bytes, std::uint64_t idle_frees);
+  void trim_above_high_water(Heap& heap);  ///< Takes the growth mutex itself, if it is free.
   void decommit_claim(Heap& heap, const Claim& claim);
   std::uint64_t idle_frees(Heap& heap, Waiting waiting);
   std::size_t trim_to(std::size_t keep_bytes, Budget& budget, const PoolId* pool);

@@ -49,14 +49,13 @@ class EventBuffer {
 struct EventLog {
   std::mutex drain_mutex;            ///< Serialises deliveries; taken with no heap lock held.
   EventSink* sink = nullptr;         ///< Guarded by drain_mutex.
-  std::vector<Event> spare;          ///< Guarded by drain_mutex.
+  std::vector<Event> spare;          ///< Guarded by drain_mutex; of full capacity while recording.
   std::atomic<std::uint64_t> sequence{0};
 
   /// Takes the buffer's events under `lock` and delivers them under drain_mutex alone.
   template <class Lock>
   void drain(EventBuffer& buffer, Lock& lock) {
     const std::scoped_lock draining(drain_mutex);
-    spare.reserve(EventBuffer::kCapacity);
     {
       const std::scoped_lock held(lock);
       buffer.swap(spare);

@@ -184,6 +184,7 @@ void CachingAllocator::start_recording(EventSink& sink) {
   CISTERN_CHECK_EQ(device_events_.recording(), false);
   const std::scoped_lock draining(log_.drain_mutex);
   log_.sequence.store(0, std::memory_order_relaxed);
+  log_.spare.reserve(EventBuffer::kCapacity);
   std::vector<Event> events;
   ledger_.with_all_locked([&] {
     for (std::size_t pool = 0; pool <= pool_budgets_.size(); ++pool) {

@@ -1,5 +1,6 @@
 // Giving memory back: what is idle under promise I13, and how much of it.
 #include <algorithm>
+#include <new>
 
 #include "cistern/base/check.hpp"
 #include "cistern/base/mutant.hpp"
@@ -109,6 +110,18 @@ std::size_t CachingAllocator::trim(std::size_t keep_bytes) {
   const std::scoped_lock growth(growth_mutex_);
   const std::size_t kept = CISTERN_MUTANT(I10_preallocation_not_kept) ? 0 : preallocated_bytes_;
   return trim_to(std::max(keep_bytes, kept), budget_, nullptr);
+}
+
+void CachingAllocator::trim_above_high_water(Heap& heap) {
+  // A free never waits for a source call of another thread, and does not fail for want of host memory: whatever is in
+  // the way, the next free may try again.
+  const std::unique_lock growth(growth_mutex_, std::try_to_lock);
+  const std::size_t claimed = budget_.claimed();
+  if (!growth.owns_lock() || claimed <= options_.high_water_bytes) return;
+  try {
+    decommit_idle(claimed - options_.high_water_bytes, nullptr, Waiting::kNo, &heap);
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 std::size_t CachingAllocator::tick() {
