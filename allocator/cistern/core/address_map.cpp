@@ -57,14 +57,7 @@ void AddressMap::remove(Address address, std::size_t bytes) noexcept {
   set_pages(first_whole, last_whole, nullptr);
 }
 
-Heap* AddressMap::find(Address address) const noexcept {
-  const std::size_t page = address >> kPageBits;
-  if (page >> kLeafBits >= top_.size()) return nullptr;
-  const Leaf* leaf = top_[page >> kLeafBits].load(std::memory_order_acquire);
-  if (leaf != nullptr) {
-    Heap* heap = (*leaf)[page & (kLeafPages - 1)].load(std::memory_order_acquire);
-    if (heap != nullptr) return heap;
-  }
+Heap* AddressMap::find_part(Address address) const noexcept {
   const std::scoped_lock lock(parts_lock_);
   const auto after = std::upper_bound(parts_.begin(), parts_.end(), address,
                                       [](Address a, const Part& part) { return a < part.address; });

@@ -23,12 +23,21 @@ class AddressMap {
   void add(Address address, std::size_t bytes, Heap* heap);
   void remove(Address address, std::size_t bytes) noexcept;
   /// The heap whose range holds the address, or nullptr.
-  Heap* find(Address address) const noexcept;
+  Heap* find(Address address) const noexcept {
+    const std::size_t page = address >> kPageBits;
+    if (page < kPages) [[likely]] {
+      const Leaf* leaf = top_[page >> kLeafBits].load(std::memory_order_acquire);
+      Heap* heap = leaf == nullptr ? nullptr : (*leaf)[page & (kLeafPages - 1)].load(std::memory_order_acquire);
+      if (heap != nullptr) [[likely]] return heap;
+    }
+    return find_part(address);
+  }
 
  private:
   static constexpr unsigned kPageBits = 21;
   static constexpr unsigned kLeafBits = 13;
   static constexpr unsigned kTopBits = 48 - kPageBits - kLeafBits;
+  static constexpr std::size_t kPages = std::size_t{1} << (kTopBits + kLeafBits);
   static constexpr std::size_t kPageBytes = std::size_t{1} << kPageBits;
   static constexpr std::size_t kLeafPages = std::size_t{1} << kLeafBits;
   using Leaf = std::array<std::atomic<Heap*>, kLeafPages>;
@@ -39,6 +48,7 @@ class AddressMap {
     Heap* heap;
   };
 
+  Heap* find_part(Address address) const noexcept;
   /// Makes the leaf if there is none.
   Leaf& leaf_of(std::size_t page);
   /// Requires leaves.

@@ -32,6 +32,7 @@ struct alignas(64) Block {
   BlockIndex bin_prev = kNoBlock;   ///< Neighbours within the bin, when free.
   BlockIndex bin_next = kNoBlock;
   std::uint32_t range = 0;          ///< Slot of its range within the heap.
+  std::uint8_t kind = 0;            ///< Which free index its range belongs to.
   std::uint16_t bin = 0;            ///< Of a block in the free index.
   BlockState state = BlockState::kFree;
   bool split = false;               ///< Free and counted as inactive-split.
@@ -84,15 +85,21 @@ class BlockTable {
     --live_room_;
   }
   /// The live block that starts at the address, or kNoBlock.
-  BlockIndex find(Address address) const noexcept {
+  BlockIndex find(Address address) const noexcept { return at(find_slot(address)); }
+  /// Its slot in the table, good until the next change; at() is kNoBlock if there is none.
+  std::size_t find_slot(Address address) const noexcept {
     const std::uint32_t hash = hash_of(address);
-    for (std::size_t slot = home(hash); slots_[slot].index != kNoBlock; slot = (slot + 1) & mask_) {
-      if (slots_[slot].hash == hash && blocks_[slots_[slot].index].address == address) return slots_[slot].index;
+    std::size_t slot = home(hash);
+    while (slots_[slot].index != kNoBlock &&
+           (slots_[slot].hash != hash || blocks_[slots_[slot].index].address != address)) {
+      slot = (slot + 1) & mask_;
     }
-    return kNoBlock;
+    return slot;
   }
+  BlockIndex at(std::size_t slot) const noexcept { return slots_[slot].index; }
   /// Takes a live block out. Requires that it is there.
-  void erase(BlockIndex index) noexcept;
+  void erase(BlockIndex index) noexcept { erase_slot(find_slot(blocks_[index].address)); }
+  void erase_slot(std::size_t slot) noexcept;
 
   std::size_t live_count() const noexcept { return slots_.size() / 2 - live_room_; }
   std::size_t block_count() const noexcept { return blocks_.capacity() - block_room_; }
@@ -120,12 +127,8 @@ class BlockTable {
   std::size_t live_room_ = 0;  // up to half of the slots
 };
 
-inline void BlockTable::erase(BlockIndex index) noexcept {
-  std::size_t gap = home(hash_of(blocks_[index].address));
-  while (slots_[gap].index != index) {
-    CISTERN_ASSERT(slots_[gap].index != kNoBlock);
-    gap = (gap + 1) & mask_;
-  }
+inline void BlockTable::erase_slot(std::size_t gap) noexcept {
+  CISTERN_ASSERT(slots_[gap].index != kNoBlock);
   // Backward shift: no tombstones, so the cost does not grow with the age of the table.
   for (std::size_t probe = (gap + 1) & mask_; slots_[probe].index != kNoBlock; probe = (probe + 1) & mask_) {
     const std::size_t distance_home = (probe - home(slots_[probe].hash)) & mask_;

@@ -6,6 +6,7 @@
 
 #include "cistern/base/check.hpp"
 #include "cistern/base/mutant.hpp"
+#include "cistern/core/heap_hot_path.hpp"
 
 namespace cistern {
 namespace {
@@ -60,7 +61,7 @@ inline Need CachingAllocator::round(const Request& request) const noexcept {
   return need;
 }
 
-inline Address CachingAllocator::fit_in(Heap& heap, const Need& need) {
+[[gnu::always_inline]] inline Address CachingAllocator::fit_in(Heap& heap, const Need& need) {
   Address address = 0;
   bool events_due = false;
   {
@@ -231,15 +232,15 @@ FreeOutcome CachingAllocator::free(Address address) {
   bool events_due = false;
   {
     std::unique_lock lock(heap->lock());
-    const BlockIndex block = heap->find_live(address);
-    if (block == kNoBlock) [[unlikely]] return FreeOutcome::kNotLive;
-    if (heap->used_by_streams(block)) [[unlikely]] {
-      std::vector<StreamLedger::OpenFence> users = heap->give_pending(block);
+    const Live live = heap->find_live(address);
+    if (live.block == kNoBlock) [[unlikely]] return FreeOutcome::kNotLive;
+    if (heap->used_by_streams(live.block)) [[unlikely]] {
+      std::vector<StreamLedger::OpenFence> users = heap->give_pending(live.block);
       lock.unlock();
       fence_pending(*heap, address, users);
       return FreeOutcome::kPending;
     }
-    heap->give(block);
+    heap->give(live);
     events_due = heap->events().due();
   }
   after_operation(*heap, events_due);
@@ -251,7 +252,7 @@ std::optional<Allocation> CachingAllocator::find(Address address) const {
   const Heap* heap = addresses_.find(address);
   if (heap == nullptr) return std::nullopt;
   const std::scoped_lock lock(heap->lock());
-  const BlockIndex block = heap->find_live(address);
+  const BlockIndex block = heap->find_live(address).block;
   if (block == kNoBlock) return std::nullopt;
   return Allocation{address, heap->block(block).requested_bytes, heap->block(block).bytes};
 }
@@ -260,7 +261,7 @@ bool CachingAllocator::record_stream(Address address, StreamId stream) {
   Heap* heap = addresses_.find(address);
   if (heap == nullptr) return false;
   const std::scoped_lock lock(heap->lock());
-  const BlockIndex block = heap->find_live(address);
+  const BlockIndex block = heap->find_live(address).block;
   if (block == kNoBlock) return false;
   if (fences_ != nullptr && stream != heap->stream) heap->record_use(block, stream);
   return true;

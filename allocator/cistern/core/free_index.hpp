@@ -65,7 +65,7 @@ class FreeIndex {
 
 // The hit path, inline.
 
-inline void FreeIndex::insert_into(BlockTable& blocks, BlockIndex index, std::uint32_t bin) noexcept {
+[[gnu::always_inline]] inline void FreeIndex::insert_into(BlockTable& blocks, BlockIndex index, std::uint32_t bin) noexcept {
   Block& block = blocks[index];
   block.bin = static_cast<std::uint16_t>(bin);
   block.bin_prev = kNoBlock;
@@ -76,7 +76,7 @@ inline void FreeIndex::insert_into(BlockTable& blocks, BlockIndex index, std::ui
   summary_ |= std::uint64_t{1} << (bin / 64);
 }
 
-inline void FreeIndex::remove(BlockTable& blocks, BlockIndex index) noexcept {
+[[gnu::always_inline]] inline void FreeIndex::remove(BlockTable& blocks, BlockIndex index) noexcept {
   const Block& block = blocks[index];
   const std::uint32_t bin = block.bin;
   if (block.bin_next != kNoBlock) blocks[block.bin_next].bin_prev = block.bin_prev;
@@ -90,7 +90,7 @@ inline void FreeIndex::remove(BlockTable& blocks, BlockIndex index) noexcept {
   if (words_[bin / 64] == 0) summary_ &= ~(std::uint64_t{1} << (bin / 64));
 }
 
-inline std::uint32_t FreeIndex::next_bin(std::uint32_t bin) const noexcept {
+[[gnu::always_inline]] inline std::uint32_t FreeIndex::next_bin(std::uint32_t bin) const noexcept {
   if (bin >= kBinCount) return kBinCount;
   const std::uint32_t word = bin / 64;
   const std::uint64_t here = words_[word] & (~std::uint64_t{0} << (bin % 64));
@@ -101,7 +101,7 @@ inline std::uint32_t FreeIndex::next_bin(std::uint32_t bin) const noexcept {
   return next * 64 + static_cast<std::uint32_t>(std::countr_zero(words_[next]));
 }
 
-inline BlockIndex FreeIndex::smallest(const BlockTable& blocks, std::uint32_t bin, std::size_t bytes,
+[[gnu::always_inline]] inline BlockIndex FreeIndex::smallest(const BlockTable& blocks, std::uint32_t bin, std::size_t bytes,
                                std::size_t scanned) const noexcept {
   BlockIndex best = kNoBlock;
   for (BlockIndex i = heads_[bin]; i != kNoBlock && scanned != 0; i = blocks[i].bin_next, --scanned) {
@@ -115,11 +115,13 @@ inline BlockIndex FreeIndex::smallest(const BlockTable& blocks, std::uint32_t bi
   return best;
 }
 
-inline BlockIndex FreeIndex::fit(const BlockTable& blocks, std::size_t bytes) const noexcept {
+[[gnu::always_inline]] inline BlockIndex FreeIndex::fit(const BlockTable& blocks, std::size_t bytes) const noexcept {
   const std::uint32_t own = bin_of(bytes);
-  if (const BlockIndex found = smallest(blocks, own, bytes, kScanned); found != kNoBlock) return found;
-  const std::uint32_t above = next_bin(own + 1);
-  return above == kBinCount ? kNoBlock : smallest(blocks, above, bytes, kScanned);
+  for (std::uint32_t bin = next_bin(own); bin != kBinCount; bin = next_bin(bin + 1)) {
+    const BlockIndex found = smallest(blocks, bin, bytes, kScanned);
+    if (found != kNoBlock || bin != own) return found;
+  }
+  return kNoBlock;
 }
 
 }  // namespace cistern

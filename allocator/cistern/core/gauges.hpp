@@ -33,7 +33,7 @@ class Gauges {
     switch (kind) {
       case kActiveBytes: return in_[kAllocatedBytes];
       case kActiveCount: return in_[kAllocationCount];
-      case kInactiveSplitBytes: return free_in_bytes_ + whole_out_bytes_;
+      case kInactiveSplitBytes: return out(kActiveBytes) + claims_in_bytes_ + whole_out_bytes_;
       case kInactiveSplitCount: return free_in_count_ + whole_out_count_;
       default: return in_[kind];
     }
@@ -42,7 +42,7 @@ class Gauges {
     switch (kind) {
       case kActiveBytes: return out_[kAllocatedBytes] - pending_bytes_;
       case kActiveCount: return out_[kAllocationCount] - pending_count_;
-      case kInactiveSplitBytes: return free_out_bytes_ + whole_in_bytes_;
+      case kInactiveSplitBytes: return in_[kAllocatedBytes] + claims_out_bytes_ + whole_in_bytes_;
       case kInactiveSplitCount: return free_out_count_ + whole_in_count_;
       default: return out_[kind];
     }
@@ -52,6 +52,8 @@ class Gauges {
   void set_ceiling(std::size_t kind, std::uint64_t ceiling) noexcept {
     ceilings_[kind] = ceiling;
     credit_bytes_ = credit_count_ = 0;
+    if (kind == kInactiveSplitBytes) split_room_bytes_ = signed_of(ceiling - current(kind));
+    if (kind == kInactiveSplitCount) split_room_count_ = signed_of(ceiling - current(kind));
   }
 
   /// How much a grant adds.
@@ -90,28 +92,44 @@ class Gauges {
     --pending_count_;
   }
 
-  // Inactive-split is what is free less what is free and whole, of which there is little: the hit path counts free
-  // bytes only.
-  void free_in(std::size_t bytes) noexcept {
-    free_in_bytes_ += bytes;
-    raise_peak(kInactiveSplitBytes);
-  }
-  void free_out(std::size_t bytes) noexcept { free_out_bytes_ += bytes; }
+  // Inactive-split is what is free less what is free and whole, of which there is little. Free bytes come from what is
+  // freed and go to what is granted, so the hit path only watches the peak.
+  void free_in(std::size_t bytes) noexcept { watch(kInactiveSplitBytes, split_room_bytes_ -= signed_of(bytes)); }
+  void free_out(std::size_t bytes) noexcept { split_room_bytes_ += signed_of(bytes); }
   void free_block_in() noexcept {
     ++free_in_count_;
-    raise_peak(kInactiveSplitCount);
+    watch(kInactiveSplitCount, --split_room_count_);
   }
-  void free_block_out() noexcept { ++free_out_count_; }
+  void free_block_out() noexcept {
+    ++free_out_count_;
+    ++split_room_count_;
+  }
+  /// Free bytes that came with memory from the source, or from a claim given up.
+  void claim_in(std::size_t bytes) noexcept {
+    claims_in_bytes_ += bytes;
+    free_in(bytes);
+  }
+  void claim_out(std::size_t bytes) noexcept {
+    claims_out_bytes_ += bytes;
+    free_out(bytes);
+  }
   /// A free block without memory beside it: it can be given back whole.
   void whole_in(std::size_t bytes) noexcept {
     whole_in_bytes_ += bytes;
     ++whole_in_count_;
+    free_out(bytes);
+    ++split_room_count_;
   }
   void whole_out(std::size_t bytes) noexcept {
     whole_out_bytes_ += bytes;
     ++whole_out_count_;
-    raise_peak(kInactiveSplitBytes);
-    raise_peak(kInactiveSplitCount);
+    split_room_bytes_ -= signed_of(bytes);
+    --split_room_count_;
+  }
+  /// Whole blocks came and went: is there a new peak?
+  void watch_split() noexcept {
+    watch(kInactiveSplitBytes, split_room_bytes_);
+    watch(kInactiveSplitCount, split_room_count_);
   }
 
  private:
@@ -134,10 +152,12 @@ class Gauges {
     ++out_[kAllocationCount];
   }
 
-  /// In the middle of an operation a difference may be negative for a moment, hence signed.
-  void raise_peak(std::size_t kind) noexcept {
-    const auto now = static_cast<std::int64_t>(in(kind) - out(kind));
-    if (now > static_cast<std::int64_t>(ceilings_[kind])) ceilings_[kind] = static_cast<std::uint64_t>(now);
+  static std::int64_t signed_of(std::size_t bytes) noexcept { return static_cast<std::int64_t>(bytes); }
+  /// `room` is the peak less the current value; below zero there is a new peak.
+  void watch(std::size_t kind, std::int64_t& room) noexcept {
+    if (room >= 0) [[likely]] return;
+    ceilings_[kind] += static_cast<std::uint64_t>(-room);
+    room = 0;
   }
 
   /// A lower bound of every slack between grants, spent and refilled with two instructions; 0 makes admits() look
@@ -148,8 +168,10 @@ class Gauges {
   std::array<std::uint64_t, kAllocationCount + 1> out_{};  // active: as allocated, less what is pending
   std::uint64_t pending_bytes_ = 0;
   std::uint64_t pending_count_ = 0;
-  std::uint64_t free_in_bytes_ = 0, free_out_bytes_ = 0, free_in_count_ = 0, free_out_count_ = 0;
+  std::uint64_t free_in_count_ = 0, free_out_count_ = 0;
+  std::uint64_t claims_in_bytes_ = 0, claims_out_bytes_ = 0;
   std::uint64_t whole_in_bytes_ = 0, whole_out_bytes_ = 0, whole_in_count_ = 0, whole_out_count_ = 0;
+  std::int64_t split_room_bytes_ = 0, split_room_count_ = 0;
   std::array<std::uint64_t, kGaugeCount> ceilings_{};
 };
 

@@ -56,6 +56,12 @@ struct Claim {
   std::size_t free_bytes = 0;  ///< With memory.
 };
 
+/// A live block, and where the table of addresses holds it: good until the lock is given up.
+struct Live {
+  BlockIndex block = kNoBlock;
+  std::size_t slot = 0;
+};
+
 /// What differs between devices, fixed at construction.
 struct HeapRules {
   std::size_t least_block_bytes = 512;
@@ -91,10 +97,13 @@ class Heap {
   bool admits(const Need& need) noexcept { return gauges_.admits(need.requested_bytes, need.granted_bytes); }
   /// Splits the free block and grants its part. Requires has_room() and admits().
   Address take(BlockIndex block, const Need& need) noexcept;
-  /// The live block at the address, or kNoBlock.
-  BlockIndex find_live(Address address) const noexcept { return blocks_.find(address); }
+  /// The live block at the address; its block is kNoBlock if there is none.
+  Live find_live(Address address) const noexcept {
+    const std::size_t slot = blocks_.find_slot(address);
+    return {blocks_.at(slot), slot};
+  }
   /// Frees a live block that no other stream used: coalesces, and is reusable at once.
-  void give(BlockIndex block) noexcept;
+  void give(Live live) noexcept;
 
   // --- streams ------------------------------------------------------------------------------------------------------
   bool used_by_streams(BlockIndex block) const noexcept { return blocks_[block].streams; }
@@ -149,7 +158,7 @@ class Heap {
   static constexpr std::size_t kRoom = 4;  // blocks that one operation may create
 
   struct Window;
-  FreeIndex& index_of(const Block& block) noexcept { return index_[ranges_[block.range].small ? 0 : 1]; }
+  FreeIndex& index_of(const Block& block) noexcept { return index_[block.kind]; }
   std::size_t index_number(bool small) const noexcept { return small && rules_.separate_small_ranges ? 0 : 1; }
   /// A free block that is in no bin yet.
   void insert_free(BlockIndex block) noexcept;

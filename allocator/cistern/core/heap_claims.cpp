@@ -1,7 +1,7 @@
 // Growing and trimming: memory comes and goes in two steps, so that no source is called under a heap's lock.
 #include "cistern/base/check.hpp"
 #include "cistern/base/mutant.hpp"
-#include "cistern/core/heap.hpp"
+#include "cistern/core/heap_hot_path.hpp"
 
 namespace cistern {
 
@@ -78,6 +78,7 @@ void Heap::add_range(const SourceRange& source, bool small, bool committed) {
   block.address = source.address;
   block.bytes = source.bytes;
   block.range = slot;
+  block.kind = small ? 0 : 1;
   block.state = BlockState::kHole;
   const BlockIndex index = blocks_.create(block);
   ranges_[slot] = Range{source, index, small, 0};
@@ -90,7 +91,7 @@ void Heap::add_range(const SourceRange& source, bool small, bool committed) {
   committed_bytes_ += source.bytes;
   log(EventKind::kCommit, source.address, source.bytes);
   insert_free(index);
-  gauges_.free_in(source.bytes);
+  gauges_.claim_in(source.bytes);
 }
 
 void Heap::remove_range(std::uint32_t slot) noexcept {
@@ -178,7 +179,7 @@ void Heap::claim_blocks(BlockIndex first, BlockIndex last, Claim& claim) noexcep
     claim.pieces.push_back({index, block.address - claim.range.address, block.bytes, hole});
     if (index == last) break;
   }
-  gauges_.free_out(claim.free_bytes);
+  gauges_.claim_out(claim.free_bytes);
   recount_split(blocks_[first].prev);
   recount_split(blocks_[last].next);
 }
@@ -198,7 +199,7 @@ void Heap::finish_commit(const Claim& claim) noexcept {
     unlink(piece);
   }
   become_free(first, last_free);
-  gauges_.free_in(claim.hole_bytes + claim.free_bytes);
+  gauges_.claim_in(claim.hole_bytes + claim.free_bytes);
 }
 
 void Heap::finish_decommit(const Claim& claim) noexcept {
@@ -218,7 +219,7 @@ void Heap::cancel(const Claim& claim) noexcept {
   for (const Claim::Piece& piece : claim.pieces) {
     if (!piece.hole) become_free(piece.block, blocks_[piece.block].last_free);
   }
-  gauges_.free_in(claim.free_bytes);
+  gauges_.claim_in(claim.free_bytes);
 }
 
 std::size_t Heap::whole_granules(const Block& block, bool whole_ranges) const noexcept {

@@ -1,0 +1,165 @@
+// The hit path of a heap: taking from a free block and giving back, inline where it is done for each request (a call
+// costs about ten instructions, and there would be ten of them).
+#pragma once
+
+#include <algorithm>
+
+#include "cistern/base/check.hpp"
+#include "cistern/base/mutant.hpp"
+#include "cistern/core/heap.hpp"
+
+namespace cistern {
+
+[[gnu::always_inline]] inline BlockIndex Heap::find(const Need& need) const noexcept {
+  return index_[index_number(need.small)].fit(blocks_, need.span_bytes(rules_.least_block_bytes));
+}
+
+inline Address Heap::place(const Block& block, const Need& need) const noexcept {
+  // Without ranges of their own, small blocks gather at the top end of large ones, where they split no large hole.
+  if (need.small && !rules_.separate_small_ranges && block.bytes >= rules_.small_block_bytes) {
+    return round_down(block.address + block.bytes - need.granted_bytes, need.alignment);
+  }
+  return CISTERN_MUTANT(I7_alignment_forgotten) ? block.address : round_up(block.address, need.alignment);
+}
+
+[[gnu::always_inline]] inline Address Heap::take(BlockIndex index, const Need& need) noexcept {
+  CISTERN_ASSERT(blocks_[index].state == BlockState::kFree);
+  const Address address = place(blocks_[index], need);
+  const std::size_t front = address - blocks_[index].address;
+  const std::size_t back = blocks_[index].bytes - front - need.granted_bytes;
+  BlockIndex taken = index;
+  gauges_.free_out(need.granted_bytes);
+  if (front == 0 && back == 0) {
+    remove_free(index);
+  } else if (front == 0) {
+    // The free block keeps its record, and mostly its bin: what is granted gets a new one in front of it.
+    taken = link_new(address, need.granted_bytes, index, blocks_[index].prev);
+    const std::size_t lost = CISTERN_MUTANT(I1_rest_too_short) ? rules_.least_block_bytes : 0;
+    resize_free(index, address + need.granted_bytes, back - lost);
+  } else {
+    taken = link_new(address, need.granted_bytes, blocks_[index].next, index);
+    const std::uint64_t last_free = blocks_[index].last_free;
+    resize_free(index, blocks_[index].address, front);
+    if (back != 0) {
+      const BlockIndex rest = link_new(address + need.granted_bytes, back, blocks_[taken].next, taken);
+      blocks_[rest].last_free = CISTERN_MUTANT(I13_split_forgets_the_free) ? 0 : last_free;
+      insert_free(rest);
+    }
+  }
+  Block& block = blocks_[taken];
+  block.state = BlockState::kActive;
+  block.streams = false;
+  block.requested_bytes = need.requested_bytes;
+  blocks_.insert(taken);
+  gauges_.took(need.requested_bytes, need.granted_bytes);
+  log(EventKind::kAllocate, address, need.requested_bytes, need.granted_bytes, stream);
+  return address;
+}
+
+[[gnu::always_inline]] inline void Heap::give(Live live) noexcept {
+  const Block& block = blocks_[live.block];
+  CISTERN_ASSERT(block.state == BlockState::kActive);
+  if (!CISTERN_MUTANT(I9_freed_address_stays_live)) blocks_.erase_slot(live.slot);
+  gauges_.gave(block.requested_bytes, block.bytes);
+  log(EventKind::kFree, block.address, block.requested_bytes, block.bytes, stream);
+  const std::size_t bytes = block.bytes;
+  become_free(live.block, ++free_count_);
+  gauges_.free_in(bytes);
+}
+
+inline bool Heap::beside_memory(const Block& block) const noexcept {
+  const auto has_memory = [&](BlockIndex neighbour) {
+    return neighbour != kNoBlock && blocks_[neighbour].state != BlockState::kHole;
+  };
+  return has_memory(block.prev) || has_memory(block.next);
+}
+
+[[gnu::always_inline]] inline void Heap::insert_free(BlockIndex index) noexcept {
+  Block& block = blocks_[index];
+  block.state = BlockState::kFree;
+  block.split = beside_memory(block);
+  if (!block.split) [[unlikely]] gauges_.whole_in(block.bytes);
+  gauges_.free_block_in();
+  index_of(block).insert(blocks_, index);
+}
+
+[[gnu::always_inline]] inline void Heap::remove_free(BlockIndex index) noexcept {
+  const Block& block = blocks_[index];
+  if (!block.split) [[unlikely]] gauges_.whole_out(block.bytes);
+  gauges_.free_block_out();
+  index_of(block).remove(blocks_, index);
+}
+
+[[gnu::always_inline]] inline void Heap::resize_free(BlockIndex index, Address address, std::size_t bytes) noexcept {
+  Block& block = blocks_[index];
+  const bool was_split = block.split;
+  block.address = address;
+  block.split = beside_memory(block);
+  if (!was_split || !block.split) [[unlikely]] {
+    if (!was_split) gauges_.whole_out(block.bytes);
+    if (!block.split) gauges_.whole_in(bytes);
+    gauges_.watch_split();
+  }
+  index_of(block).resize(blocks_, index, bytes);
+}
+
+[[gnu::always_inline]] inline BlockIndex Heap::link_new(Address address, std::size_t bytes, BlockIndex next, BlockIndex prev) noexcept {
+  const BlockIndex created = blocks_.create();  // never moves blocks: has_room() was required
+  Block& block = blocks_[created];
+  block.address = address;
+  block.bytes = bytes;
+  block.requested_bytes = 0;
+  block.last_free = 0;
+  block.prev = prev;
+  block.next = next;
+  const Block& neighbour = blocks_[prev != kNoBlock ? prev : next];
+  block.range = neighbour.range;
+  block.kind = neighbour.kind;
+  block.state = BlockState::kActive;  // memory, whatever it becomes: neighbours that ask see no hole
+  block.streams = false;
+  if (next != kNoBlock) blocks_[next].prev = created;
+  if (prev != kNoBlock) blocks_[prev].next = created;
+  else ranges_[block.range].first = created;
+  return created;
+}
+
+[[gnu::always_inline]] inline void Heap::unlink(BlockIndex index) noexcept {
+  const Block& block = blocks_[index];
+  if (block.next != kNoBlock) blocks_[block.next].prev = block.prev;
+  if (block.prev != kNoBlock) blocks_[block.prev].next = block.next;
+  else ranges_[block.range].first = block.next;
+  blocks_.destroy(index);
+}
+
+[[gnu::always_inline]] inline void Heap::become_free(BlockIndex index, std::uint64_t last_free) noexcept {
+  const Address address = blocks_[index].address;
+  std::size_t bytes = blocks_[index].bytes;
+  const BlockIndex prev = blocks_[index].prev;
+  const BlockIndex next = blocks_[index].next;
+  const bool join_prev =
+      prev != kNoBlock && blocks_[prev].state == BlockState::kFree && !CISTERN_MUTANT(I2_prev_not_joined);
+  const bool join_next =
+      next != kNoBlock && blocks_[next].state == BlockState::kFree && !CISTERN_MUTANT(I2_next_not_joined);
+  if (!join_prev && !join_next) {
+    blocks_[index].last_free = last_free;
+    insert_free(index);
+    return;
+  }
+  // A free neighbour grows over it, and mostly keeps its bin.
+  unlink(index);
+  if (!join_prev) {
+    blocks_[next].last_free = std::max(blocks_[next].last_free, last_free);
+    resize_free(next, address, bytes + blocks_[next].bytes);
+    return;
+  }
+  if (join_next) {
+    bytes += blocks_[next].bytes;
+    last_free = std::max(last_free, blocks_[next].last_free);
+    remove_free(next);
+    unlink(next);
+  }
+  if (!CISTERN_MUTANT(I13_older_free_wins)) blocks_[prev].last_free = std::max(blocks_[prev].last_free, last_free);
+  resize_free(prev, blocks_[prev].address, blocks_[prev].bytes + bytes);
+}
+
+}  // namespace cistern
