@@ -71,7 +71,7 @@ at::Tensor FusedMnistCnn::pack(const std::vector<at::Tensor>& parameters) {
 std::vector<at::Tensor> FusedMnistCnn::unpack(const at::Tensor& flat) {
   const std::vector<at::Tensor> parts =
       flat.split_with_sizes({kTapCount, kMnistFilters, kDenseCount, kMnistClasses});
-  const at::Tensor taps = parts[0].view({9, kMnistFilters}).t().reshape({kMnistFilters, 1, 3, 3});
+  const at::Tensor taps = parts[0].view({9, kMnistFilters}).t().contiguous().view({kMnistFilters, 1, 3, 3});
   const at::Tensor dense = parts[2].view({kMnistClasses, kCells, kMnistFilters}).transpose(1, 2);
   return {taps, parts[1].clone(), dense.reshape({kMnistClasses, kMnistFeatures}), parts[3].clone()};
 }

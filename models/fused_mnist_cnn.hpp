@@ -34,7 +34,7 @@ class FusedMnistCnn {
  public:
   FusedMnistCnn(std::int64_t largest_batch, int threads);
 
-  /// Shapes: MnistCnn's {conv.weight, conv.bias, dense.weight, dense.bias} -> [54410], and back.
+  /// Shapes: MnistCnn's {conv.weight, conv.bias, dense.weight, dense.bias} -> [54410], and back, contiguous.
   static at::Tensor pack(const std::vector<at::Tensor>& parameters);
   static std::vector<at::Tensor> unpack(const at::Tensor& flat);
 

@@ -86,8 +86,8 @@ class IdxReader {
       const int count = gzread(file_.get(), target.data() + got, wanted);
       int code = Z_OK;
       const char* message = gzerror(file_.get(), &code);
-      if (count < 0 || (code != Z_OK && code != Z_BUF_ERROR))
-        fail(std::string("is damaged (") + message + "); fetch it again");
+      if (code == Z_BUF_ERROR) fail("ends in the middle of its gzip data; it was cut short, fetch it again");
+      if (count < 0 || code != Z_OK) fail(std::string("is damaged (") + message + "); fetch it again");
       if (count == 0) break;
       got += static_cast<std::size_t>(count);
     }

@@ -123,7 +123,11 @@ at::Tensor read_tensor(std::ifstream& stream, const fs::path& file, const std::s
 
 std::string sha256_of(const std::map<std::string, at::Tensor>& tensors) {
   Sha256 hash;
-  for (const auto& [name, tensor] : tensors) hash.update(tensor.const_data_ptr(), tensor.nbytes());
+  for (const auto& [name, tensor] : tensors) {
+    TORCH_CHECK(tensor.is_contiguous() && tensor.is_cpu(), "tensor ", name,
+                " cannot be written as it lies in memory");
+    hash.update(tensor.const_data_ptr(), tensor.nbytes());
+  }
   return hash.finish();
 }
 

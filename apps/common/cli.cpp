@@ -21,8 +21,8 @@ CLI::Option* add_parsed(CLI::App& app, const std::string& name, std::optional<Am
 }  // namespace
 
 int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& body) {
-  const auto complain = [&](const std::exception& error) {
-    std::cerr << app.get_name() << ": " << error.what() << '\n';
+  const auto complain = [&](const std::exception& error, const char* hint = "") {
+    std::cerr << app.get_name() << ": " << error.what() << hint << '\n';
   };
   try {
     app.parse(argc, argv);
@@ -30,8 +30,7 @@ int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::Error& error) {
-    complain(error);
-    std::cerr << "Run " << app.get_name() << " --help for the options.\n";
+    complain(error, " (--help lists the options)");
     return kExitUsage;
   } catch (const UsageError& error) {
     complain(error);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -37,6 +38,12 @@ std::string check_device(const std::string& device) {
   return "'" + device + "' is not auto, cpu, cuda or cuda:N";
 }
 
+std::string check_learning_rate(const std::string& text) {
+  double rate = 0.0;
+  if (CLI::detail::lexical_cast(text, rate) && std::isfinite(rate) && rate > 0.0) return {};
+  return "'" + text + "' is not a positive number";
+}
+
 std::string text_of(const Amount& amount) {
   if (amount.share > 0.0) return std::to_string(amount.share * 100.0) + "%";
   return std::to_string(amount.bytes) + "B";
@@ -47,14 +54,17 @@ std::string text_of(const Amount& amount) {
 void add_options(CLI::App& app, TrainOptions& options) {
   const CLI::IsMember strategies({"growth", "geometric", "preallocate", kSystem});
   options.data = default_data();
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.add_option("--data", options.data, "Directory with MNIST's four files, plain or .gz")
       ->capture_default_str();
   app.add_option("--epochs", options.epochs, "Passes over the training images")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   app.add_option("--batch-size", options.batch_size, "Images a step (32)")->check(CLI::Range(1, 60'000));
-  app.add_option("--lr", options.learning_rate, "Adam's learning rate (0.001)")->check(CLI::PositiveNumber);
-  app.add_option("--seed", options.seed, "Of initial weights and shuffling (0)");
+  app.add_option("--lr", options.learning_rate, "Adam's learning rate (0.001)")
+      ->check(CLI::Validator(check_learning_rate, "", "rate"));
+  app.add_option("--seed", options.seed, "Of initial weights and shuffling (0)")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--threads", options.threads, "Of torch (one for each core)")->check(CLI::Range(1, 1024));
   app.add_option("--device", options.device, "auto, cpu, cuda or cuda:N")
       ->check(CLI::Validator(check_device, "", "device"))
@@ -69,6 +79,7 @@ void add_options(CLI::App& app, TrainOptions& options) {
   apps::add_amount(app, "--preallocate", options.preallocate,
                    "What strategy preallocate takes at once (512MiB)");
   app.add_option("--compare", options.compare, "Train once under each of these strategies, in own processes")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->delimiter(',')
       ->check(strategies);
   app.add_option("--checkpoint", options.checkpoint, "Directory to save to after each epoch and on Ctrl-C");
@@ -80,10 +91,7 @@ void add_options(CLI::App& app, TrainOptions& options) {
 std::optional<Options> allocator_options(const TrainOptions& options) {
   const char* environment = std::getenv("CISTERN_CONF");
   const auto configured = parse_config(environment ? environment : "");
-  if (!configured) {
-    const ConfigError& error = configured.error();
-    throw UsageError("CISTERN_CONF, character " + std::to_string(error.position) + ": " + error.message);
-  }
+  if (!configured) throw UsageError("CISTERN_CONF: " + configured.error().message);
   Options result = *configured;
   if (options.strategy == kSystem) return std::nullopt;
   if (options.strategy) result.strategy = *strategy_from_name(*options.strategy);

@@ -112,7 +112,8 @@ std::string json_text(const std::vector<RunResult>& runs) {
 
 std::vector<RunResult> runs_from_json(const std::string& text) {
   std::vector<RunResult> runs;
-  for (const json& run : json::parse(text).at("runs")) runs.push_back(run_from_json(run));
+  const json object = json::parse(text);
+  for (const json& run : object.at("runs")) runs.push_back(run_from_json(run));
   return runs;
 }
 

@@ -28,13 +28,13 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The network runs on the CPU; a CUDA device is looked for so that the user learns why it is not used.
-void choose_device(const std::string& device) {
-  if (device == "cpu") return;
+// Why "auto" means the CPU here, in a few words. Fails where the user asked for CUDA.
+std::string choose_device(const std::string& device) {
+  if (device == "cpu") return "as asked";
   const std::string reason =
       torch::cuda::is_available() ? "this program trains on the CPU only" : "no usable CUDA device";
   if (device != "auto") throw std::runtime_error("--device " + device + ": " + reason + "; use --device cpu");
-  std::cerr << "device: cpu (" << reason << ")\n";
+  return reason;
 }
 
 TrainingSetup setup_from(const TrainOptions& options) {
@@ -124,7 +124,10 @@ class Training {
     learner_ = make_learner(progress_);
   }
 
-  RunResult run() {
+  RunResult run(const std::string& device_reason) {
+    std::cerr << "device: cpu (" << device_reason << "), " << progress_.setup.threads
+              << (progress_.setup.threads == 1 ? " thread, " : " threads, ") << progress_.setup.loop
+              << " loop" << std::endl;
     while (progress_.epochs_done < options_.epochs) {
       result_.epochs.push_back(train_epoch());
       memory_.end_epoch(progress_.epochs_done);
@@ -232,18 +235,20 @@ class Training {
 }  // namespace
 
 RunResult run_training(const TrainOptions& options) {
-  choose_device(options.device);
+  const std::string device_reason = choose_device(options.device);
   const CheckpointDirectory directory(options.checkpoint, options.resume);
   const std::optional<Options> allocator = allocator_options(options);
   MemorySetup memory(allocator);
   apps::watch_for_interrupts();
   try {
-    RunResult result = Training(options, memory).run();
+    RunResult result = Training(options, memory).run(device_reason);
     result.strategy = allocator ? strategy_name(allocator->strategy) : kSystem;
     return result;
   } catch (const c10::Error& error) {
     // Without the backtrace that torch appends: the allocator's explanation is complete.
-    throw std::runtime_error(error.what_without_backtrace());
+    std::string message = error.what_without_backtrace();
+    message.erase(message.find_last_not_of('\n') + 1);
+    throw std::runtime_error(message);
   }
 }
 

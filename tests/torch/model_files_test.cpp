@@ -1,0 +1,95 @@
+// What models read and write: the shipped MNIST, tensor files, checkpoints. Wrong input is in
+// tests/cli/train_test.py.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "apps/train/learner.hpp"
+#include "made_up_mnist.hpp"
+#include "models/checkpoint.hpp"
+#include "models/data_error.hpp"
+#include "models/tensor_file.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace cistern::models {
+namespace {
+
+TEST(IdxDataset, ReadsTheShippedMnist) {
+  const Mnist mnist = load_mnist(CISTERN_SOURCE_DIR "/data/mnist");
+  EXPECT_EQ(mnist.train.images.sizes(), (at::IntArrayRef{60'000, 1, 28, 28}));
+  EXPECT_EQ(mnist.test.images.sizes(), (at::IntArrayRef{10'000, 1, 28, 28}));
+  EXPECT_EQ(mnist.train.images.min().item<float>(), 0.0f);
+  EXPECT_EQ(mnist.train.images.max().item<float>(), 1.0f);
+  EXPECT_NEAR(mnist.train.images.mean().item<float>(), 0.1307f,
+              1e-4f);  // The mean everybody normalises with.
+  const at::Tensor first = mnist.train.labels.narrow(0, 0, 10);
+  EXPECT_TRUE(torch::equal(first, torch::tensor({5, 0, 4, 1, 9, 2, 1, 3, 1, 4}, torch::kLong)));
+}
+
+TEST(TensorFile, GivesBackWhatWasWritten) {
+  const TemporaryFolder folder;
+  const TensorFile written{{{"a", torch::randn({3, 0, 2})},
+                            {"b", torch::randint(0, 255, {7}, torch::kByte)},
+                            {"c", torch::arange(5)},
+                            {"scalar", torch::full({}, 2.5f)}},
+                           {{"key", "value \"quoted\" \n"}}};
+  write_tensor_file(folder.path("file"), written);
+  write_tensor_file(folder.path("file"), written);  // Also over an old one.
+  EXPECT_EQ(folder.file_count(), 1);
+  const TensorFile read = read_tensor_file(folder.path("file"));
+  EXPECT_EQ(read.metadata.at("key"), written.metadata.at("key"));
+  ASSERT_EQ(read.tensors.size(), written.tensors.size());
+  for (const auto& [name, tensor] : written.tensors) {
+    EXPECT_TRUE(torch::equal(read.tensors.at(name), tensor)) << name;
+    EXPECT_EQ(read.tensors.at(name).scalar_type(), tensor.scalar_type()) << name;
+  }
+}
+
+TEST(TensorFile, EveryPrefixOfAFileIsRefusedAndSoIsEveryFlippedByteOfTheData) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("file");
+  write_tensor_file(path, {{{"a", torch::arange(8)}}, {}});
+  const std::string whole = read_bytes(path);
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    write_bytes(path, whole.substr(0, length));
+    EXPECT_THROW(read_tensor_file(path), DataError) << length;
+  }
+  for (std::size_t at = whole.size() - 64; at < whole.size(); ++at) {
+    std::string changed = whole;
+    changed[at] ^= 0x10;
+    write_bytes(path, changed);
+    EXPECT_THROW(read_tensor_file(path), DataError) << at;
+  }
+}
+
+TEST(Checkpoint, HoldsEverything) {
+  const TemporaryFolder folder;
+  at::Generator generator = seeded_generator(11);
+  Checkpoint saved;
+  saved.setup = {"plain", 48, 0.1 + 0.2, UINT64_MAX, 3};
+  saved.learned = train::initial_state(generator);
+  saved.learned.first_moments[2].normal_();
+  saved.learned.adam_steps = 77;
+  saved.generator_state = generator.get_state();
+  saved.epochs_done = 4;
+  saved.batches_done = 19;
+  saved.sums = {1.0 / 3.0, 5, 912};
+  save_checkpoint(folder.path(""), saved);
+
+  const Checkpoint loaded = load_checkpoint(folder.path(""));
+  EXPECT_EQ(loaded.setup, saved.setup);
+  EXPECT_TRUE(torch::equal(loaded.generator_state, saved.generator_state));
+  EXPECT_EQ(loaded.learned.adam_steps, 77);
+  EXPECT_EQ(loaded.epochs_done, 4);
+  EXPECT_EQ(loaded.batches_done, 19);
+  EXPECT_EQ(loaded.sums.loss, saved.sums.loss);
+  EXPECT_EQ(loaded.sums.correct, 5);
+  EXPECT_EQ(loaded.sums.count, 912);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_TRUE(torch::equal(loaded.learned.parameters[i], saved.learned.parameters[i]));
+    EXPECT_TRUE(torch::equal(loaded.learned.first_moments[i], saved.learned.first_moments[i]));
+    EXPECT_TRUE(torch::equal(loaded.learned.second_moments[i], saved.learned.second_moments[i]));
+  }
+}
+
+}  // namespace
+}  // namespace cistern::models
