@@ -77,6 +77,13 @@ TEST(Statistics, ResetPeakStartsFromNow) {
   EXPECT_EQ(world->stats().requested.peak, 2 * kMiB);
 }
 
+TEST(Statistics, CanBeResetBeforeTheFirstRequest) {
+  World world;
+  world->reset_peak();
+  world->reset_accumulated();
+  EXPECT_EQ(world->stats().requested.peak, 0u);
+}
+
 TEST(Statistics, ResetAccumulatedForgetsWhatWentInAndOut) {
   World world;
   world.allocate(1024, kA);
