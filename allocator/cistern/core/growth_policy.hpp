@@ -24,13 +24,13 @@ std::size_t growth_wish_bytes(const Options& options, const GrowthFacts& facts) 
 /// Remap: decommit idle granules elsewhere and commit them where the need is, so that reserved does not rise. Worth it
 /// only where memory lies idle: up to `slack` (a share of peak active) a miss creates.
 /// A demand that remaps again and again pays source calls in every period; once what was remapped since the last
-/// creation passes kBudgetShare of peak active, a miss creates after all, and the period needs no remap any more. A
+/// creation passes kBudgetShare times peak active, a miss creates after all, and the period needs no remap any more. A
 /// limit overrides this: what the budget refuses is taken from idle memory by the trim rung.
 /// Measured on the nine traces: without the budget at most 9 % of peak active is remapped in all, so it costs nothing
 /// there.
 class RemapPolicy {
  public:
-  static constexpr double kBudgetShare = 0.25;
+  static constexpr double kBudgetShare = 2.0;
 
   explicit RemapPolicy(const Options& options) noexcept : slack_(options.remap_slack) {}
 
