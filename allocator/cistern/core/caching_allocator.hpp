@@ -13,6 +13,7 @@
 #include "cistern/base/ids.hpp"
 #include "cistern/base/result.hpp"
 #include "cistern/core/address_map.hpp"
+#include "cistern/core/allocation.hpp"
 #include "cistern/core/budget.hpp"
 #include "cistern/core/config.hpp"
 #include "cistern/core/device_ledger.hpp"
@@ -27,42 +28,6 @@
 #include "cistern/core/stream_ledger.hpp"
 
 namespace cistern {
-
-struct Request {
-  std::size_t bytes = 0;      ///< At least 1.
-  std::size_t alignment = 1;  ///< A power of two, at most the granule; the least block is the least alignment given.
-  StreamId stream{};          ///< Where the block will be used first. Without fences: a shard, any number.
-  PoolId pool{};              ///< From create_pool, or the default pool.
-};
-
-struct Allocation {
-  Address address = 0;
-  std::size_t requested_bytes = 0;
-  std::size_t granted_bytes = 0;
-};
-
-enum class FreeOutcome : std::uint8_t {
-  kFreed,        ///< Reusable at once.
-  kPending,      ///< A stream still uses it; it becomes free when its fences are done.
-  kNotLive,      ///< No live grant has this address: never granted, freed before, or inside a block. Nothing changed.
-};
-
-struct BlockInfo {
-  Address address = 0;
-  std::size_t bytes = 0;
-  std::size_t requested_bytes = 0;  ///< Of active blocks.
-  BlockState state = BlockState::kFree;
-};
-
-struct RangeInfo {
-  Address address = 0;
-  std::size_t bytes = 0;  ///< Address space.
-  std::size_t committed_bytes = 0;
-  StreamId stream;
-  PoolId pool;
-  bool small = false;
-  std::vector<BlockInfo> blocks;  ///< Tiling the range in address order.
-};
 
 /// Threads: every member may be called from any thread at once.
 /// Lock order: growth mutex, then the ledger's mutex, then heap locks in order of their numbers. Allocate and free of
