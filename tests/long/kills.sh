@@ -3,5 +3,5 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cmake --preset release >/dev/null
-cmake --build --preset release --target cistern-train cistern
+cmake --build --preset release --target cistern-train cistern_program
 exec tests/long/kills.py build/release/bin "${CISTERN_KILLS:-60}"

@@ -1,20 +1,18 @@
-// What needs a process of its own: each scene runs in a child that starts from nothing ("threadsafe" death tests), and
-// ends as main returning does.
+// What needs a process of its own: each scene runs in a child that starts from nothing ("threadsafe" death
+// tests), and ends as main returning does.
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <optional>
 #include <stdexcept>
 #include <string>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "cistern/adapters/c10_cpu/install.hpp"
 #include "cistern/observe/trace.hpp"
@@ -137,7 +135,8 @@ TEST_F(Installation, RefusesAWrongEnvironmentByNameAndChangesNothing) {
         require(c10::GetCPUAllocator() == before, "torch's allocator is in place");
         std::exit(0);
       },
-      ExitedWithCode(0), AllOf(HasSubstr("CISTERN_CONF"), HasSubstr("'limt'"), HasSubstr("the nearest is limit")));
+      ExitedWithCode(0),
+      AllOf(HasSubstr("CISTERN_CONF"), HasSubstr("'limt'"), HasSubstr("the nearest is limit")));
 }
 
 TEST_F(Installation, RefusesATraceThatCannotBeWritten) {

@@ -1,10 +1,10 @@
 // torch's CPU tensors over cistern, in one process that installed it before its first tensor.
-#include "cistern/adapters/c10_cpu/install.hpp"
-
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,16 +12,15 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
-#include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
+#include "cistern/adapters/c10_cpu/install.hpp"
+#include "support/host_allocations.hpp"
 #include "support/validator.hpp"
 
 namespace cistern {
@@ -30,9 +29,13 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-at::Tensor bytes_tensor(std::size_t bytes) { return at::empty({static_cast<std::int64_t>(bytes)}, at::kByte); }
+at::Tensor bytes_tensor(std::size_t bytes) {
+  return at::empty({static_cast<std::int64_t>(bytes)}, at::kByte);
+}
 
-Address address_of(const at::Tensor& tensor) { return reinterpret_cast<Address>(tensor.storage().data()); }
+Address address_of(const at::Tensor& tensor) {
+  return reinterpret_cast<Address>(tensor.storage().data());
+}
 
 std::string out_of_memory_text(std::size_t bytes) {
   try {
@@ -121,7 +124,8 @@ TEST_F(CpuTensors, StartAtMultiplesOf64) {
   std::vector<at::Tensor> tensors;
   for (std::size_t bytes = 1; bytes < 5000; bytes += 37) tensors.push_back(bytes_tensor(bytes));
   tensors.push_back(bytes_tensor(10 * kMiB));
-  for (const at::Tensor& tensor : tensors) EXPECT_EQ(address_of(tensor) % 64, 0u) << tensor.nbytes() << " bytes";
+  for (const at::Tensor& tensor : tensors)
+    EXPECT_EQ(address_of(tensor) % 64, 0u) << tensor.nbytes() << " bytes";
 }
 
 TEST_F(CpuTensors, OfOneNumberTake64Bytes) {
@@ -160,12 +164,14 @@ TEST_F(CpuTensors, CloneCopiesIntoABlockOfOurs) {
 TEST_F(CpuTensors, MayBeFreedByAnyThread) {
   const std::uint64_t before = core_.stats().requested.current;
   std::vector<std::vector<at::Tensor>> handed(4);
-  for (std::size_t index = 0; index < 4000; ++index) handed[index % 4].push_back(bytes_tensor(1 + index * 17));
+  for (std::size_t index = 0; index < 4000; ++index)
+    handed[index % 4].push_back(bytes_tensor(1 + index * 17));
   std::vector<std::thread> threads;
   for (std::vector<at::Tensor>& tensors : handed) {
     threads.emplace_back([&tensors] {
-      for (at::Tensor& tensor : tensors) tensor = bytes_tensor(tensor.nbytes());  // one of its own for one of ours
-      thread_local at::Tensor last;  // goes when the thread does
+      for (at::Tensor& tensor : tensors)
+        tensor = bytes_tensor(tensor.nbytes());  // one of its own for one of ours
+      thread_local at::Tensor last;              // goes when the thread does
       last = bytes_tensor(100);
     });
   }
@@ -174,16 +180,39 @@ TEST_F(CpuTensors, MayBeFreedByAnyThread) {
   EXPECT_EQ(core_.stats().requested.current, before);
 }
 
+class CountingSink final : public EventSink {
+ public:
+  void consume(std::span<const Event> events) override { count += events.size(); }
+  std::size_t count = 0;
+};
+
+TEST_F(CpuTensors, GoWithoutThrowingWhenTheHostHasNoMemoryToRecordIt) {
+  CountingSink sink;
+  const std::uint64_t before = core_.stats().allocations.current;
+  std::vector<c10::DataPtr> blocks;
+  for (int count = 0; count < 10000; ++count) blocks.push_back(c10::GetCPUAllocator()->allocate(100));
+  core_.start_recording(sink);
+  {
+    const support::FailingHostAllocations no_memory(1);
+    for (c10::DataPtr& block : blocks) block.clear();
+  }
+  core_.stop_recording();
+  EXPECT_EQ(core_.stats().allocations.current, before);
+  EXPECT_GE(sink.count, 2 * blocks.size()) << "those that were live, and their frees";
+}
+
 class LedgerOfReports final : public c10::MemoryReportingInfoBase {
  public:
-  void reportMemoryUsage(void* data, std::int64_t bytes, std::size_t total_allocated, std::size_t total_reserved,
-                         c10::Device device) override {
+  void reportMemoryUsage(void* data, std::int64_t bytes, std::size_t total_allocated,
+                         std::size_t total_reserved, c10::Device device) override {
     EXPECT_TRUE(device.is_cpu());
     EXPECT_LE(total_allocated, total_reserved);
     live[data] += bytes;
     ++report_count;
   }
-  void reportOutOfMemory(std::int64_t bytes, std::size_t, std::size_t, c10::Device) override { refused_bytes = bytes; }
+  void reportOutOfMemory(std::int64_t bytes, std::size_t, std::size_t, c10::Device) override {
+    refused_bytes = bytes;
+  }
   bool memoryProfilingEnabled() const override { return true; }
 
   std::map<void*, std::int64_t> live;
@@ -209,10 +238,11 @@ TEST_F(CpuTensors, TellTheMemoryProfilerOfEveryAllocationAndFree) {
 TEST_F(CpuTensors, OverTheLimitFailWithTheWholeExplanationAndSmallerOnesAreServed) {
   const at::Tensor holder = bytes_tensor(40 * kMiB);
   ASSERT_TRUE(core_.set_limit(64 * kMiB));
-  EXPECT_THAT(out_of_memory_text(100 * kMiB),
-              AllOf(HasSubstr("out of memory"), HasSubstr("asked             100 MiB"), HasSubstr("largest free"),
-                    HasSubstr("reserved"), HasSubstr("limit             64 MiB"), HasSubstr("largest holders"),
-                    HasSubstr("40 MiB in 1 block"), HasSubstr("what would help"), HasSubstr("a limit of")));
+  EXPECT_THAT(
+      out_of_memory_text(100 * kMiB),
+      AllOf(HasSubstr("out of memory"), HasSubstr("asked             100 MiB"), HasSubstr("largest free"),
+            HasSubstr("reserved"), HasSubstr("limit             64 MiB"), HasSubstr("largest holders"),
+            HasSubstr("40 MiB in 1 block"), HasSubstr("what would help"), HasSubstr("a limit of")));
   EXPECT_TRUE(is_ours(bytes_tensor(16 * kMiB)));
   EXPECT_TRUE(is_ours(bytes_tensor(1)));
   core_.clear_limit();
