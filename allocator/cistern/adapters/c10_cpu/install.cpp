@@ -163,8 +163,7 @@ class CpuAllocator final : public c10::Allocator {
 /// Never destroyed: tensors outlive main.
 std::atomic<CpuAllocator*> installed{nullptr};
 
-/// Must not throw: it runs in destructors. No misuse gets here as an exception, only what a full host or disk does to
-/// giving memory back and to recording.
+/// Must not throw: it runs in destructors. What gets here is the system refusing to take memory back, or a profiler.
 void CpuAllocator::delete_block(void* data) {
   if (data == nullptr) return;
   try {
