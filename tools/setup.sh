@@ -24,7 +24,7 @@ done
 
 packages=(cmake g++ ninja-build libcli11-dev nlohmann-json3-dev zlib1g-dev)
 [ -z "$torch" ] || packages+=(python3-venv)
-[ -z "$tests" ] || packages+=(clang-14 libbenchmark-dev libgmock-dev libgtest-dev python3)
+[ -z "$tests" ] || packages+=(clang-14 libbenchmark-dev libgmock-dev libgtest-dev python3 valgrind)
 [ -z "$long" ] || packages+=(debootstrap libgoogle-perftools4)
 
 # Which wheels: torch's own libraries always; NVIDIA's only where the loader has no toolkit to take them from.
