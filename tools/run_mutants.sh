@@ -14,7 +14,7 @@ export CISTERN_TEST_STEPS=400000
 
 mapfile -t names < <(grep -rhoE 'CISTERN_MUTANT\(I[0-9]+_\w+\)' allocator/cistern | sed 's/.*(\(.*\))/\1/' | sort -uV)
 for promise in {1..13}; do
-    if ! printf '%s\n' "${names[@]}" | grep -q "^I${promise}_"; then
+    if [[ " ${names[*]}" != *" I${promise}_"* ]]; then
         echo "promise I$promise has no mutant" >&2
         exit 1
     fi
