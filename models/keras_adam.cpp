@@ -33,11 +33,11 @@ void KerasAdam::step() {
 }
 
 void KerasAdam::fused_step(const std::vector<at::Tensor>& gradients) {
-  const auto step_size = static_cast<float>(next_step_size());
+  const AdamRates rates{static_cast<float>(next_step_size()), 1.0 - kBeta1, 1.0 - kBeta2, kEpsilon};
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const AdamSpans spans{parameters_[i].mutable_data_ptr<float>(), gradients[i].const_data_ptr<float>(),
                           first_[i].mutable_data_ptr<float>(), second_[i].mutable_data_ptr<float>()};
-    adam_step(spans, parameters_[i].numel(), step_size);
+    adam_step(spans, parameters_[i].numel(), rates);
   }
 }
 

@@ -16,7 +16,6 @@ using Bytes = std::uint8_t __attribute__((vector_size(8), aligned(1), may_alias)
 
 constexpr int kSide = 28, kPooled = 13, kFilters = 32, kTaps = 9, kLanes = 8;
 constexpr int kFeatures = kPooled * kPooled * kFilters, kClasses = 10, kHalf = kClasses / 2;
-constexpr float kDecay1 = 0.1f, kDecay2 = 0.001f, kEpsilon = 1e-7f;
 
 // The top left pixel of the 4x4 patch under a pooled cell, and the cell's first channel.
 CISTERN_INLINE const float* patch_of(const float* image, int cell) {
@@ -154,16 +153,16 @@ CISTERN_INLINE void dense_weight_gradients_body(const float* features, const flo
   }
 }
 
-CISTERN_INLINE void adam_step_body(const AdamSpans& spans, std::int64_t count, float step_size) {
+CISTERN_INLINE void adam_step_body(const AdamSpans& spans, std::int64_t count, const AdamRates& rates) {
   float* __restrict parameters = spans.parameters;
   const float* __restrict gradients = spans.gradients;
   float* __restrict first = spans.first_moments;
   float* __restrict second = spans.second_moments;
   for (std::int64_t i = 0; i < count; ++i) {
     const float gradient = gradients[i];
-    first[i] += (gradient - first[i]) * kDecay1;
-    second[i] += (gradient * gradient - second[i]) * kDecay2;
-    parameters[i] -= step_size * first[i] / (std::sqrt(second[i]) + kEpsilon);
+    first[i] += (gradient - first[i]) * rates.first;
+    second[i] += (gradient * gradient - second[i]) * rates.second;
+    parameters[i] -= rates.step_size * first[i] / (std::sqrt(second[i]) + rates.epsilon);
   }
 }
 
@@ -214,7 +213,7 @@ CISTERN_DEFINE_KERNEL(dense_weight_gradients,
                       (const float* features, const float* logit_gradients, std::int64_t images,
                        FeatureSlice slice, float* weight_gradients),
                       (features, logit_gradients, images, slice, weight_gradients))
-CISTERN_DEFINE_KERNEL(adam_step, (const AdamSpans& spans, std::int64_t count, float step_size),
-                      (spans, count, step_size))
+CISTERN_DEFINE_KERNEL(adam_step, (const AdamSpans& spans, std::int64_t count, const AdamRates& rates),
+                      (spans, count, rates))
 
 }  // namespace cistern::models

@@ -53,7 +53,14 @@ struct AdamSpans {
   float* second_moments;
 };
 
-/// One Keras Adam step of `count` parameters; the bias correction is already in step_size.
-void adam_step(const AdamSpans& spans, std::int64_t count, float step_size);
+struct AdamRates {
+  float step_size;  ///< The learning rate with both bias corrections.
+  float first;      ///< 1 - beta1
+  float second;     ///< 1 - beta2
+  float epsilon;
+};
+
+/// One Adam step of `count` parameters (models/keras_adam.hpp says which).
+void adam_step(const AdamSpans& spans, std::int64_t count, const AdamRates& rates);
 
 }  // namespace cistern::models

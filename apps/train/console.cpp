@@ -13,7 +13,7 @@
 namespace cistern::train {
 namespace {
 
-constexpr std::chrono::milliseconds kRedraw{100};
+constexpr double kRedrawSeconds = 0.1;
 constexpr int kBarWidth = 30;
 
 __attribute__((format(printf, 1, 2))) std::string text(const char* format, ...) {
@@ -23,10 +23,6 @@ __attribute__((format(printf, 1, 2))) std::string text(const char* format, ...) 
   std::vsnprintf(buffer, sizeof buffer, format, arguments);
   va_end(arguments);
   return buffer;
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 // Page faults once the first epoch has made the memory present.
@@ -42,14 +38,14 @@ std::string later_page_faults(const RunResult& run) {
 ProgressBar::ProgressBar(std::int64_t batches) : visible_(isatty(STDERR_FILENO) == 1), batches_(batches) {}
 
 bool ProgressBar::due() const {
-  return visible_ && Clock::now() >= next_;
+  return visible_ && watch_.seconds() >= next_draw_;
 }
 
 void ProgressBar::draw(std::int64_t batches_done, const RunningMeans& means) {
-  next_ = Clock::now() + kRedraw;
+  next_draw_ = watch_.seconds() + kRedrawSeconds;
   const auto filled = static_cast<std::size_t>(kBarWidth * batches_done / batches_);
-  const double left = seconds_since(start_) / static_cast<double>(batches_done) *
-                      static_cast<double>(batches_ - batches_done);
+  const double left =
+      watch_.seconds() / static_cast<double>(batches_done) * static_cast<double>(batches_ - batches_done);
   const std::string bar = std::string(filled, '=') + '>' + std::string(kBarWidth - filled, '.');
   std::cerr << text("\r%lld/%lld [%s] - ETA: %.0fs - loss: %.4f - accuracy: %.4f ",
                     static_cast<long long>(batches_done), static_cast<long long>(batches_), bar.c_str(), left,

@@ -2,12 +2,12 @@
 // comparison.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <ostream>
 #include <string>
 #include <vector>
 
+#include "apps/common/stopwatch.hpp"
 #include "apps/train/results.hpp"
 
 namespace cistern::train {
@@ -28,12 +28,10 @@ class ProgressBar {
   void erase();
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   bool visible_;
   std::int64_t batches_;
-  Clock::time_point start_ = Clock::now();
-  Clock::time_point next_ = start_;
+  apps::Stopwatch watch_;
+  double next_draw_ = 0.0;
 };
 
 void print_epoch(std::ostream& out, int epoch, int epochs, std::int64_t batches, const EpochResult& result);

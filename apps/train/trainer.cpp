@@ -2,13 +2,13 @@
 
 #include <torch/torch.h>
 
-#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <sstream>
 
 #include "apps/common/cli.hpp"
 #include "apps/common/interrupt.hpp"
+#include "apps/common/stopwatch.hpp"
 #include "apps/train/console.hpp"
 #include "apps/train/learner.hpp"
 #include "apps/train/memory_setup.hpp"
@@ -23,10 +23,6 @@ namespace fs = std::filesystem;
 using models::BatchSums;
 using models::Checkpoint;
 using models::TrainingSetup;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 // Why "auto" means the CPU here, in a few words. Fails where the user asked for CUDA.
 std::string choose_device(const std::string& device) {
@@ -141,12 +137,12 @@ class Training {
   EpochResult train_epoch() {
     EpochResult epoch;
     const std::uint64_t faults_before = page_faults();
-    const auto start = std::chrono::steady_clock::now();
+    const apps::Stopwatch watch;
     train_batches();
     const BatchSums training = learner_->sums();
-    epoch.seconds = seconds_since(start);
+    epoch.seconds = watch.seconds();
     const BatchSums validation = learner_->evaluate(data_.test);
-    epoch.validation_seconds = seconds_since(start) - epoch.seconds;
+    epoch.validation_seconds = watch.seconds() - epoch.seconds;
     epoch.page_faults = page_faults() - faults_before;
     epoch.loss = training.mean_loss(), epoch.accuracy = training.accuracy();
     epoch.validation_loss = validation.mean_loss(), epoch.validation_accuracy = validation.accuracy();

@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import pathlib
+import pty
 import random
 import signal
 import struct
@@ -123,6 +124,13 @@ class Results(TrainCase):
         for word in ("requested", "allocated", "reserved", "source calls", "served by", "time in the allocator"):
             self.assertIn(word, done.stdout)
         self.assertNotIn("\r", done.stderr)  # No progress bar where nobody looks.
+
+    def test_on_a_terminal_there_is_a_progress_bar(self):
+        master, terminal = pty.openpty()
+        self.addCleanup(os.close, master)
+        subprocess.run(self.command("--json"), check=True, stdout=subprocess.DEVNULL, stderr=terminal, timeout=120)
+        os.close(terminal)
+        self.assertRegex(os.read(master, 1 << 16).decode(), r"\r\d+/20 \[=*>\.*\] - ETA: .*s - loss: .* - accuracy: ")
 
     def test_a_flag_wins_over_the_environment_and_the_environment_over_the_default(self):
         conf = {"CISTERN_CONF": "strategy:geometric"}
