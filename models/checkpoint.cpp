@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/data_error.hpp"
+#include "cistern/observe/files.hpp"
 #include "models/mnist_cnn.hpp"
 #include "models/tensor_file.hpp"
 
@@ -89,10 +89,10 @@ fs::path checkpoint_file(const fs::path& directory) {
 bool prepare_checkpoint_directory(const fs::path& directory) {
   std::error_code error;
   const bool made = fs::create_directories(directory, error);
-  if (error) throw DataError(directory.string() + ": cannot be made for checkpoints: " + error.message());
-  if (!fs::is_directory(directory)) throw DataError(directory.string() + ": is not a directory");
+  if (error) throw FileError(directory.string(), "cannot be made for checkpoints: " + error.message());
+  if (!fs::is_directory(directory)) throw FileError(directory.string(), "is not a directory");
   if (::access(directory.c_str(), W_OK | X_OK) != 0) {
-    throw DataError(directory.string() + ": cannot be written to: " + std::strerror(errno));
+    throw FileError(directory.string(), std::string("cannot be written to: ") + std::strerror(errno));
   }
   return made;
 }
@@ -110,7 +110,7 @@ void save_checkpoint(const fs::path& directory, const Checkpoint& checkpoint) {
 
 Checkpoint load_checkpoint(const fs::path& directory) {
   const fs::path file = checkpoint_file(directory);
-  const auto fail = [&](const std::string& what) { throw DataError(file.string() + ": " + what); };
+  const auto fail = [&](const std::string& what) { throw FileError(file.string(), what); };
   TensorFile content = read_tensor_file(file);
   const std::string& model = metadata_of(content, "model");
   if (model != kModel) fail("is a checkpoint of '" + model + "', not of " + kModel);

@@ -44,13 +44,13 @@ struct Checkpoint {
 std::filesystem::path checkpoint_file(const std::filesystem::path& directory);
 
 /// Makes the directory if need be and sees that files can be written there. True if it was made.
-/// Fails with DataError, so that a wrong name is noticed before the training and not after it.
+/// Fails with FileError, so that a wrong name is noticed before the training and not after it.
 bool prepare_checkpoint_directory(const std::filesystem::path& directory);
 
-/// Atomic, as write_tensor_file. Fails with DataError.
+/// Atomic, as write_tensor_file. Fails with FileError.
 void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint);
 
-/// Fails with DataError: no checkpoint, damaged, or of another model.
+/// Fails with FileError: no checkpoint, damaged, or of another model.
 Checkpoint load_checkpoint(const std::filesystem::path& directory);
 
 }  // namespace cistern::models

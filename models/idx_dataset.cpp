@@ -1,18 +1,12 @@
 #include "models/idx_dataset.hpp"
 
 #include <ATen/ATen.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <memory>
-#include <span>
 #include <string>
-#include <vector>
 
-#include "models/data_error.hpp"
+#include "cistern/observe/files.hpp"
 #include "models/mnist_cnn.hpp"
 
 namespace cistern::models {
@@ -28,22 +22,18 @@ constexpr std::int64_t kMostItems = 2'000'000;
 constexpr std::int64_t kMostSide = 4096;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 32;
 
-// One file read from front to end; zlib passes plain files through unchanged.
+// One file read from front to end, plain or gzip.
 class IdxReader {
  public:
-  explicit IdxReader(const fs::path& path) : path_(path) {
-    std::error_code error;
-    if (fs::is_directory(path, error)) fail("is a directory; an IDX file is wanted");
-    errno = 0;
-    file_.reset(gzopen(path.c_str(), "rb"));
-    if (!file_) fail(std::string("cannot be opened: ") + std::strerror(errno));
-  }
+  explicit IdxReader(const fs::path& path) : file_(path.string()) {}
 
-  [[noreturn]] void fail(const std::string& what) const { throw DataError(path_.string() + ": " + what); }
+  [[noreturn]] void fail(const std::string& what) const { throw FileError(file_.path(), what); }
 
   std::uint32_t read_u32() {
     std::array<std::uint8_t, 4> bytes{};
-    if (read(bytes) != bytes.size()) fail("ends within its header; fetch the file again");
+    if (file_.read(bytes.data(), bytes.size()) != bytes.size()) {
+      fail("ends within its header; fetch the file again");
+    }
     return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 | std::uint32_t{bytes[2]} << 8 |
            bytes[3];
   }
@@ -64,38 +54,17 @@ class IdxReader {
 
   /// Everything up to the end of the file, which must be exactly `target`.
   void read_rest(at::Tensor& target) {
-    const std::span<std::uint8_t> bytes(target.mutable_data_ptr<std::uint8_t>(), target.nbytes());
-    const std::size_t got = read(bytes);
-    if (got < bytes.size()) {
-      fail("holds " + std::to_string(got) + " of the " + std::to_string(bytes.size()) +
+    const std::size_t got = file_.read(target.mutable_data_ptr(), target.nbytes());
+    if (got < target.nbytes()) {
+      fail("holds " + std::to_string(got) + " of the " + std::to_string(target.nbytes()) +
            " bytes its header promises; it was cut short, fetch it again");
     }
-    std::array<std::uint8_t, 1> beyond{};  // Reading up to the end also makes zlib compare the checksum.
-    if (read(beyond) != 0) fail("holds more bytes than its header promises; fetch it again");
+    std::uint8_t beyond = 0;  // Reading up to the end also makes zlib compare the checksum.
+    if (file_.read(&beyond, 1) != 0) fail("holds more bytes than its header promises; fetch it again");
   }
 
  private:
-  struct Close {
-    void operator()(gzFile_s* file) const { gzclose(file); }
-  };
-
-  std::size_t read(std::span<std::uint8_t> target) {
-    std::size_t got = 0;
-    while (got < target.size()) {
-      const auto wanted = static_cast<unsigned>(std::min<std::size_t>(target.size() - got, 1u << 30));
-      const int count = gzread(file_.get(), target.data() + got, wanted);
-      int code = Z_OK;
-      const char* message = gzerror(file_.get(), &code);
-      if (code == Z_BUF_ERROR) fail("ends in the middle of its gzip data; it was cut short, fetch it again");
-      if (count < 0 || code != Z_OK) fail(std::string("is damaged (") + message + "); fetch it again");
-      if (count == 0) break;
-      got += static_cast<std::size_t>(count);
-    }
-    return got;
-  }
-
-  fs::path path_;
-  std::unique_ptr<gzFile_s, Close> file_;
+  InputFile file_;
 };
 
 fs::path find_file(const fs::path& directory, const std::string& name) {
@@ -104,8 +73,8 @@ fs::path find_file(const fs::path& directory, const std::string& name) {
     std::error_code error;
     if (fs::exists(file, error)) return file;
   }
-  throw DataError(directory.string() + ": holds no " + name + " or " + name +
-                  ".gz; --data wants the directory with MNIST's four files");
+  throw FileError(directory.string(), "holds no " + name + " or " + name +
+                                          ".gz; --data wants the directory with MNIST's four files");
 }
 
 LabelledImages load_split(const fs::path& directory, const std::string& prefix) {
@@ -114,19 +83,21 @@ LabelledImages load_split(const fs::path& directory, const std::string& prefix) 
   const at::Tensor images = read_idx_images(image_file);
   const at::Tensor labels = read_idx_labels(label_file);
   if (images.size(1) != kMnistSide || images.size(2) != kMnistSide) {
-    throw DataError(image_file.string() + ": its images are " + std::to_string(images.size(1)) + "x" +
-                    std::to_string(images.size(2)) + ", not 28x28; the network reads MNIST only");
+    throw FileError(image_file.string(), "its images are " + std::to_string(images.size(1)) + "x" +
+                                             std::to_string(images.size(2)) +
+                                             ", not 28x28; the network reads MNIST only");
   }
   if (images.size(0) != labels.size(0)) {
-    throw DataError(label_file.string() + ": holds " + std::to_string(labels.size(0)) + " labels for the " +
-                    std::to_string(images.size(0)) + " images of " + image_file.filename().string());
+    throw FileError(label_file.string(), "holds " + std::to_string(labels.size(0)) + " labels for the " +
+                                             std::to_string(images.size(0)) + " images of " +
+                                             image_file.filename().string());
   }
   const auto* first = labels.const_data_ptr<std::uint8_t>();
   const auto* bad =
       std::find_if(first, first + labels.numel(), [](std::uint8_t label) { return label >= kMnistClasses; });
   if (bad != first + labels.numel()) {
-    throw DataError(label_file.string() + ": label " + std::to_string(bad - first) + " is " +
-                    std::to_string(*bad) + "; MNIST's labels are 0 to 9");
+    throw FileError(label_file.string(), "label " + std::to_string(bad - first) + " is " +
+                                             std::to_string(*bad) + "; MNIST's labels are 0 to 9");
   }
   return {images.unsqueeze(1).to(at::kFloat).div_(255.0), labels.to(at::kLong)};
 }
@@ -156,8 +127,7 @@ at::Tensor read_idx_labels(const fs::path& file) {
 Mnist load_mnist(const fs::path& directory) {
   std::error_code error;
   if (!fs::is_directory(directory, error)) {
-    throw DataError(directory.string() +
-                    ": is not a directory; --data wants the one with MNIST's four files");
+    throw FileError(directory.string(), "is not a directory; --data wants the one with MNIST's four files");
   }
   return {load_split(directory, "train"), load_split(directory, "t10k")};
 }

@@ -17,14 +17,14 @@ struct Mnist {
   LabelledImages test;
 };
 
-/// Shapes: [n, rows, columns] uint8 of an IDX image file. Fails with DataError: unreadable, wrong magic, no
+/// Shapes: [n, rows, columns] uint8 of an IDX image file. Fails with FileError: unreadable, wrong magic, no
 /// or too many images, more or fewer bytes than the header promises, damaged gzip.
 at::Tensor read_idx_images(const std::filesystem::path& file);
 
 /// Shapes: [n] uint8 of an IDX label file. Fails as read_idx_images does.
 at::Tensor read_idx_labels(const std::filesystem::path& file);
 
-/// Reads {train,t10k}-{images-idx3,labels-idx1}-ubyte[.gz] of a directory. Fails with DataError also where
+/// Reads {train,t10k}-{images-idx3,labels-idx1}-ubyte[.gz] of a directory. Fails with FileError also where
 /// images are not 28x28, a label is above 9, or images and labels differ in number.
 Mnist load_mnist(const std::filesystem::path& directory);
 

@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/data_error.hpp"
+#include "cistern/observe/files.hpp"
 #include "models/sha256.hpp"
 
 namespace cistern::models {
@@ -30,11 +30,11 @@ const char* type_name(at::ScalarType type) {
   for (const auto& [name, candidate] : kTypes) {
     if (candidate == type) return name;
   }
-  throw DataError(std::string("a tensor file holds no ") + at::toString(type));
+  TORCH_CHECK(false, "a tensor file holds no ", type);
 }
 
 [[noreturn]] void fail(const fs::path& file, const std::string& what) {
-  throw DataError(file.string() + ": " + what);
+  throw FileError(file.string(), what);
 }
 [[noreturn]] void fail_errno(const fs::path& file, const char* what) {
   fail(file, std::string(what) + ": " + std::strerror(errno));

@@ -16,11 +16,11 @@ struct TensorFile {
 };
 
 /// Replaces `file` in one step: whoever looks, or loses power, finds the old file or the new one, never a
-/// part. The metadata also get the data's sha256. Fails with DataError (disk full, not writable), leaving
+/// part. The metadata also get the data's sha256. Fails with FileError (disk full, not writable), leaving
 /// nothing behind.
 void write_tensor_file(const std::filesystem::path& file, const TensorFile& content);
 
-/// Fails with DataError: unreadable, no such format, cut short, or data that do not match their sha256.
+/// Fails with FileError: unreadable, no such format, cut short, or data that do not match their sha256.
 TensorFile read_tensor_file(const std::filesystem::path& file);
 
 }  // namespace cistern::models

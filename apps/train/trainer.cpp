@@ -12,8 +12,8 @@
 #include "apps/train/console.hpp"
 #include "apps/train/learner.hpp"
 #include "apps/train/memory_setup.hpp"
+#include "cistern/observe/files.hpp"
 #include "models/checkpoint.hpp"
-#include "models/data_error.hpp"
 #include "models/sha256.hpp"
 
 namespace cistern::train {
@@ -41,12 +41,12 @@ TrainingSetup setup_from(const TrainOptions& options) {
 
 // What the command line says must be what the checkpoint was made with, else the bits would differ.
 void check_agreement(const TrainOptions& options, const TrainingSetup& saved) {
-  const auto check = [](const char* flag, const auto& given, const auto& kept) {
+  const auto check = [&](const char* flag, const auto& given, const auto& kept) {
     if (!given || *given == kept) return;
     std::ostringstream message;
-    message << "the checkpoint was trained with " << flag << ' ' << kept << ", not " << *given << "; leave "
-            << flag << " out to go on, or train anew in another directory";
-    throw models::DataError(message.str());
+    message << "was trained with " << flag << ' ' << kept << ", not " << *given << "; leave " << flag
+            << " out to go on, or train anew in another directory";
+    throw FileError(models::checkpoint_file(options.checkpoint).string(), message.str());
   };
   check("--loop", options.loop, saved.loop);
   check("--batch-size", options.batch_size, saved.batch_size);
@@ -87,8 +87,8 @@ class CheckpointDirectory {
   CheckpointDirectory(const std::string& path, bool resume) : path_(path) {
     if (path_.empty()) return;
     if (!resume && fs::exists(models::checkpoint_file(path_))) {
-      throw models::DataError(
-          path + ": already holds a checkpoint; add --resume to go on with it, or name another directory");
+      throw FileError(path,
+                      "already holds a checkpoint; add --resume to go on with it, or name another directory");
     }
     made_ = models::prepare_checkpoint_directory(path_);
   }

@@ -7,7 +7,7 @@
 namespace cistern::train {
 
 /// Installs the allocator, trains, saves checkpoints. Epoch lines go to stdout, or to stderr under --json.
-/// Fails with models::DataError, apps::Interrupted, or std::runtime_error with the allocator's explanation.
+/// Fails with FileError, apps::Interrupted, or std::runtime_error with the allocator's explanation.
 RunResult run_training(const TrainOptions& options);
 
 }  // namespace cistern::train

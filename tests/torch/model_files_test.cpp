@@ -4,9 +4,9 @@
 #include <torch/torch.h>
 
 #include "apps/train/learner.hpp"
+#include "cistern/observe/files.hpp"
 #include "made_up_mnist.hpp"
 #include "models/checkpoint.hpp"
-#include "models/data_error.hpp"
 #include "models/tensor_file.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -51,13 +51,13 @@ TEST(TensorFile, EveryPrefixOfAFileIsRefusedAndSoIsEveryFlippedByteOfTheData) {
   const std::string whole = read_bytes(path);
   for (std::size_t length = 0; length < whole.size(); ++length) {
     write_bytes(path, whole.substr(0, length));
-    EXPECT_THROW(read_tensor_file(path), DataError) << length;
+    EXPECT_THROW(read_tensor_file(path), FileError) << length;
   }
   for (std::size_t at = whole.size() - 64; at < whole.size(); ++at) {
     std::string changed = whole;
     changed[at] ^= 0x10;
     write_bytes(path, changed);
-    EXPECT_THROW(read_tensor_file(path), DataError) << at;
+    EXPECT_THROW(read_tensor_file(path), FileError) << at;
   }
 }
 

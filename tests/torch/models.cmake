@@ -5,7 +5,7 @@ target_link_libraries(large_allocations PRIVATE ${CMAKE_DL_LIBS} cistern_warning
 cistern_add_test(worker_team_test SOURCES worker_team_test.cpp DEPENDS cistern::models Threads::Threads LABELS torch)
 cistern_add_test(models_test
   SOURCES fused_mnist_cnn_test.cpp mnist_models_test.cpp model_files_test.cpp
-  DEPENDS cistern::training LABELS torch)
+  DEPENDS cistern::training cistern::observe LABELS torch)
 cistern_add_test(epoch_memory_test SOURCES epoch_memory_test.cpp DEPENDS cistern::training LABELS torch)
 foreach(target models_test epoch_memory_test)
   target_precompile_headers(${target} REUSE_FROM cistern_models)
