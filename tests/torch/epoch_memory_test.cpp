@@ -94,7 +94,8 @@ void expect_an_epoch_to_live_on_ours(bool tuned) {
   const std::uint64_t live_before = allocator.stats().requested.current;
   std::uint64_t calls_allowed = calls();
   {
-    const Mnist data = models::made_up_mnist(2000, 500);
+    // Large enough that the granules of two shards weigh less than a tenth.
+    const Mnist data = models::made_up_mnist(10'000, 2000);
     const std::unique_ptr<train::Learner> learner = make_learner(tuned);
     {
       const StorageObserver observer;
