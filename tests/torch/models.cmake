@@ -6,7 +6,7 @@ cistern_add_test(worker_team_test SOURCES worker_team_test.cpp DEPENDS cistern::
 cistern_add_test(models_test
   SOURCES fused_mnist_cnn_test.cpp mnist_models_test.cpp model_files_test.cpp
   DEPENDS cistern::training cistern::observe LABELS torch)
-cistern_add_test(epoch_memory_test SOURCES epoch_memory_test.cpp DEPENDS cistern::training LABELS torch)
+cistern_add_test(epoch_memory_test SOURCES epoch_memory_test.cpp DEPENDS cistern::training LABELS torch TIMEOUT 240)
 foreach(target models_test epoch_memory_test)
   target_precompile_headers(${target} REUSE_FROM cistern_models)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
@@ -16,8 +16,8 @@ endforeach()
 
 foreach(strategy preallocate geometric)
   add_test(NAME epoch_memory_test.${strategy} COMMAND epoch_memory_test)
-  set_tests_properties(epoch_memory_test.${strategy} PROPERTIES LABELS torch TIMEOUT 120
-    ENVIRONMENT "CISTERN_CONF=strategy:${strategy},preallocate:256MiB")
+  set_tests_properties(epoch_memory_test.${strategy} PROPERTIES LABELS torch TIMEOUT 240
+    ENVIRONMENT "CISTERN_CONF=strategy:${strategy},preallocate:512MiB")
 endforeach()
 
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
