@@ -32,7 +32,6 @@ class Budget {
   std::size_t headroom() const;
   /// The limit of the chain that leaves the least headroom.
   std::size_t tightest_limit() const;
-  Budget* parent() const noexcept { return parent_; }
 
  private:
   mutable std::mutex mutex_;

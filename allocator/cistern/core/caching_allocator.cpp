@@ -1,7 +1,6 @@
 #include "cistern/core/caching_allocator.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <new>
 
 #include "cistern/base/check.hpp"

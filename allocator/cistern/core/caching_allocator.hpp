@@ -160,6 +160,8 @@ class CachingAllocator {
   void decommit_claim(Heap& heap, const Claim& claim);
   std::uint64_t idle_frees(Heap& heap, Waiting waiting);
   std::size_t trim_to(std::size_t keep_bytes, Budget& budget, const PoolId* pool);
+  /// What there is to say of any failure: the state of the device, and of the heap that was asked, if one was.
+  Failure failure_now(FailureCode code, std::size_t asked_bytes, const Heap* heap) const;
   Failure in_use_failure(std::size_t limit_bytes, const Budget& budget);
 
   // Streams (stream_waiting.cpp).

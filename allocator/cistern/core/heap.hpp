@@ -37,7 +37,7 @@ class Heap {
   // --- the hit path: O(1), no host allocation -------------------------------------------------------------------
   /// A free block for the need, or kNoBlock.
   BlockIndex find(const Need& need) const noexcept;
-  /// As find, but looks through whole bins, and into the other kind of range rather than give up.
+  /// As find, but looks through whole bins. Cost: O(blocks of the bin).
   BlockIndex find_exactly(const Need& need) const noexcept;
   /// Room in our own tables for a take. When false, make_room() first.
   bool has_room() const noexcept { return blocks_.ready_for(kRoom); }
@@ -72,8 +72,6 @@ class Heap {
   /// Claims up to `bytes` of whole granules inside one free block with last_free <= idle_frees; wholly free ranges only
   /// if whole_ranges. Nothing if there are none. Cost: O(free blocks).
   std::optional<Claim> claim_idle(std::size_t bytes, std::uint64_t idle_frees, bool whole_ranges);
-  /// Bytes that claim_idle could get in all. Cost: O(free blocks).
-  std::size_t idle_bytes(std::uint64_t idle_frees, bool whole_ranges) const noexcept;
   /// The claimed memory is all committed: one free block, coalesced.
   void finish_commit(const Claim& claim) noexcept;
   /// The claimed memory is all decommitted: one hole, merged.
@@ -94,7 +92,6 @@ class Heap {
   Gauges& gauges() noexcept { return gauges_; }
   const Gauges& gauges() const noexcept { return gauges_; }
   EventBuffer& events() noexcept { return events_; }
-  const HeapRules& rules() const noexcept { return rules_; }
   void log(EventKind kind, Address address, std::size_t bytes, std::size_t granted = 0, StreamId of = {},
            FenceId fence = {}) noexcept {
     if (events_.recording()) [[unlikely]] write_event(kind, address, bytes, granted, of, fence);

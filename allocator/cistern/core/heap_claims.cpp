@@ -229,16 +229,6 @@ std::size_t Heap::whole_granules(const Block& block, bool whole_ranges) const no
   return begin < end ? end - begin : 0;
 }
 
-std::size_t Heap::idle_bytes(std::uint64_t idle_frees, bool whole_ranges) const noexcept {
-  std::size_t bytes = 0;
-  for (const FreeIndex& index : index_) {
-    index.for_each(blocks_, [&](BlockIndex i) {
-      if (blocks_[i].last_free <= idle_frees) bytes += whole_granules(blocks_[i], whole_ranges);
-    });
-  }
-  return bytes;
-}
-
 std::optional<Claim> Heap::claim_idle(std::size_t bytes, std::uint64_t idle_frees, bool whole_ranges) {
   blocks_.prepare(kRoom);
   BlockIndex best = kNoBlock;

@@ -34,32 +34,37 @@ std::vector<Holder> holders_of(const std::vector<Heap*>& heaps) {
 
 }  // namespace
 
-Failure CachingAllocator::fail(Heap& heap, const Need& need, const Grower& grower) {
+Failure CachingAllocator::failure_now(FailureCode code, std::size_t asked_bytes, const Heap* heap) const {
   Failure failure;
+  failure.code = code;
   failure.device = device_;
   failure.source = source_.traits().name;
   failure.capacity_bytes = source_.traits().capacity_bytes;
-  failure.asked_bytes = need.requested_bytes;
-  failure.need_bytes = std::max(grower.need_bytes, need.granted_bytes * (grower.refusal == Refusal::kNone ? 1 : 0));
-  failure.limit_bytes = heap.budget.tightest_limit();
-  const std::size_t claimed = failure.limit_bytes - heap.budget.headroom();
+  failure.asked_bytes = asked_bytes;
   ledger_.with_all_locked([&] {
     Stats stats;
     ledger_.fill(stats);
-    failure.largest_free_bytes = heap.largest_free_bytes();
+    if (heap != nullptr) failure.largest_free_bytes = heap->largest_free_bytes();
     failure.active_bytes = stats.active.current;
     failure.pending_bytes = stats.active.current - stats.allocated.current;
     failure.reserved_bytes = stats.reserved.current;
     failure.free_bytes = stats.reserved.current - stats.active.current;
     failure.holders = holders_of(ledger_.heaps());
   });
+  return failure;
+}
+
+Failure CachingAllocator::fail(Heap& heap, const Need& need, const Grower& grower) {
+  Failure failure = failure_now(FailureCode::kLimit, need.requested_bytes, &heap);
+  failure.need_bytes = std::max(grower.need_bytes, need.granted_bytes * (grower.refusal == Refusal::kNone ? 1 : 0));
+  failure.limit_bytes = heap.budget.tightest_limit();
+  const std::size_t claimed = failure.limit_bytes - heap.budget.headroom();
   const bool climbed = grower.refusal != Refusal::kNone;
   if (need.granted_bytes > failure.capacity_bytes) {
     failure.code = FailureCode::kTooLarge;
   } else if (grower.refusal == Refusal::kSource) {
     failure.code = FailureCode::kSourceRefused;
   } else {
-    failure.code = FailureCode::kLimit;
     failure.sufficient_limit_bytes = round_up(claimed + failure.need_bytes, rules_.granule_bytes);
   }
   for (std::size_t rung = 0; rung + 1 < kRungCount; ++rung) failure.tried[rung] = climbed;
@@ -71,23 +76,9 @@ Failure CachingAllocator::fail(Heap& heap, const Need& need, const Grower& growe
 }
 
 Failure CachingAllocator::in_use_failure(std::size_t limit_bytes, const Budget& budget) {
-  Failure failure;
-  failure.code = FailureCode::kInUse;
-  failure.device = device_;
-  failure.source = source_.traits().name;
-  failure.capacity_bytes = source_.traits().capacity_bytes;
-  failure.asked_bytes = limit_bytes;
+  Failure failure = failure_now(FailureCode::kInUse, limit_bytes, nullptr);
   failure.limit_bytes = budget.limit();
   failure.sufficient_limit_bytes = budget.claimed();
-  ledger_.with_all_locked([&] {
-    Stats stats;
-    ledger_.fill(stats);
-    failure.active_bytes = stats.active.current;
-    failure.pending_bytes = stats.active.current - stats.allocated.current;
-    failure.reserved_bytes = stats.reserved.current;
-    failure.free_bytes = stats.reserved.current - stats.active.current;
-    failure.holders = holders_of(ledger_.heaps());
-  });
   return failure;
 }
 
