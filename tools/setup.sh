@@ -2,7 +2,7 @@
 # Installs what building needs on Debian 12 or Ubuntu 22.04+; running it again costs a second.
 #   tools/setup.sh              compilers, libraries, and torch 2.11.0 in .venv (CPU: about 0.55 GB of download)
 #   tools/setup.sh --no-torch   without torch, for the presets dev, audit, asan and tsan
-#   tools/setup.sh --tests      also what the tests need
+#   tools/setup.sh --tests      also what the tests need, libtorch_cuda's libraries included (about 0.25 GB more)
 #   tools/setup.sh --long       also what tools/test.sh --long needs
 #   tools/setup.sh --cuda       also the CUDA libraries that libtorch_cuda needs
 # CISTERN_TORCH=<directory with lib/libc10.so> uses that libtorch instead of installing one.
@@ -22,8 +22,7 @@ for option in "$@"; do
     esac
 done
 
-packages=(cmake g++ ninja-build libcli11-dev nlohmann-json3-dev zlib1g-dev)
-[ -z "$torch" ] || packages+=(python3-venv)
+packages=(cmake g++ ninja-build libcli11-dev nlohmann-json3-dev python3-venv zlib1g-dev)
 [ -z "$tests" ] || packages+=(clang-14 libbenchmark-dev libgmock-dev libgtest-dev python3 valgrind)
 [ -z "$long" ] || packages+=(debootstrap libgoogle-perftools4)
 
@@ -34,12 +33,18 @@ if [ -n "$torch" ] && [ -n "${CISTERN_TORCH:-}" ]; then
     [ -e "$CISTERN_TORCH/lib/libc10.so" ] || { echo "setup.sh: CISTERN_TORCH=$CISTERN_TORCH holds no lib/libc10.so" >&2; exit 1; }
 elif [ -n "$torch" ]; then
     wheels=(torch==2.11.0)
+    [ -z "$tests" ] || cuda=yes wheels+=(typing-extensions==4.16.0)
     if [ -n "$cuda" ] && ! in_loader libcudart.so.13 libcupti.so.13 libcublas.so.13 libcudnn.so.9 libnccl.so.2; then
         pip_options=()
     else
         in_loader libcudart.so.13 libcupti.so.13 || wheels+=(nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
         [ -z "$cuda" ] || wheels+=(nvidia-cufile==1.15.1.6 nvidia-cusparselt-cu13==0.8.0 nvidia-nvshmem-cu13==3.4.5)
     fi
+fi
+# CUDA's headers, where there is no toolkit.
+if [ ! -e "${CUDA_HOME:-/usr/local/cuda}/include/crt/host_defines.h" ]; then
+    [[ " ${wheels[*]} " == *" nvidia-cuda-runtime==13.0.96 "* ]] || wheels+=(nvidia-cuda-runtime==13.0.96)
+    wheels+=(nvidia-cuda-crt==13.0.88)
 fi
 stamp=.venv/cistern-wheels
 wanted="${pip_options[*]} ${wheels[*]}"
