@@ -183,7 +183,7 @@ TEST_F(ThreadsStress, StreamsWithFencesThatAnotherThreadCompletes) {
 
 TEST_F(ThreadsStress, PoolsHaveHeapsOfTheirOwn) {
   make({}, nullptr);
-  const PoolId pools[] = {PoolId{}, allocator_->create_pool(32 * kMiB), allocator_->create_pool(kNoLimit)};
+  const PoolId pools[] = {PoolId{}, allocator_->create_pool({32 * kMiB}), allocator_->create_pool()};
   std::vector<std::thread> workers;
   for (std::size_t i = 0; i < kThreads; ++i) {
     workers.emplace_back([&, i] {

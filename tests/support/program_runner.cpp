@@ -36,7 +36,7 @@ class Runner {
     source_.refuse_when([this](const SourceCall&) { return refuse(); });
     allocator_->start_recording(validator_);
     for (std::size_t pool = 0; pool < setup.pools; ++pool) {
-      pools_.push_back(allocator_->create_pool(setup.pool_limit != 0 ? setup.pool_limit : kNoLimit));
+      pools_.push_back(allocator_->create_pool({setup.pool_limit != 0 ? setup.pool_limit : kNoLimit}));
     }
   }
 

@@ -91,7 +91,7 @@ TEST(Limit, RequestsThatFitSucceedAfterOneThatDoesNot) {
 
 TEST(Pool, HasALimitOfItsOwnBelowTheDevices) {
   World world(world_with({.limit = bytes(16 * kMiB)}));
-  const PoolId pool = world->create_pool(4 * kMiB);
+  const PoolId pool = world->create_pool({4 * kMiB});
   EXPECT_EQ(world->limit_bytes(pool), 4 * kMiB);
   const Address block = world.allocate(4 * kMiB, kA, pool);
   const auto refused = world.try_allocate(2 * kMiB, kA, pool);
@@ -105,7 +105,7 @@ TEST(Pool, HasALimitOfItsOwnBelowTheDevices) {
 
 TEST(Pool, DoesNotTakeBlocksOfAnother) {
   World world;
-  const PoolId pool = world->create_pool(kNoLimit);
+  const PoolId pool = world->create_pool();
   const Address block = world.allocate(2 * kMiB, kA);
   world.free(block);
   EXPECT_NE(world.allocate(2 * kMiB, kA, pool), block);
@@ -113,7 +113,7 @@ TEST(Pool, DoesNotTakeBlocksOfAnother) {
 
 TEST(Pool, UnderTheDevicesLimitGetsTheIdleMemoryOfOthers) {
   World world(world_with({.limit = bytes(8 * kMiB)}));
-  const PoolId pool = world->create_pool(kNoLimit);
+  const PoolId pool = world->create_pool();
   world.free(world.allocate(8 * kMiB, kA));
   world.allocate(8 * kMiB, kB, pool);
   EXPECT_EQ(world.reserved(), 8 * kMiB);
@@ -121,7 +121,7 @@ TEST(Pool, UnderTheDevicesLimitGetsTheIdleMemoryOfOthers) {
 
 TEST(Pool, FullByItsOwnLimitTakesNothingFromOthers) {
   World world(world_with({.remap_slack = 1.0}));
-  const PoolId pool = world->create_pool(4 * kMiB);
+  const PoolId pool = world->create_pool({4 * kMiB});
   world.free(world.allocate(8 * kMiB, kA));
   EXPECT_FALSE(world.try_allocate(8 * kMiB, kA, pool));
   world.allocate(4 * kMiB, kA, pool);
@@ -131,7 +131,7 @@ TEST(Pool, FullByItsOwnLimitTakesNothingFromOthers) {
 
 TEST(Pool, LimitCanBeClearedAndLowered) {
   World world;
-  const PoolId pool = world->create_pool(4 * kMiB);
+  const PoolId pool = world->create_pool({4 * kMiB});
   world->clear_limit(pool);
   const Address block = world.allocate(32 * kMiB, kA, pool);
   EXPECT_FALSE(world->set_limit(8 * kMiB, pool));

@@ -7,6 +7,7 @@
 
 #include "cistern/base/ids.hpp"
 #include "cistern/core/block_table.hpp"
+#include "cistern/core/memory_source.hpp"
 
 namespace cistern {
 
@@ -21,6 +22,18 @@ struct Allocation {
   Address address = 0;
   std::size_t requested_bytes = 0;
   std::size_t granted_bytes = 0;
+};
+
+/// What a live grant is, and whose.
+struct LiveBlock : Allocation {
+  StreamId stream;
+  PoolId pool;
+};
+
+struct RangePlace {
+  SourceRange range;
+  StreamId stream;
+  PoolId pool;
 };
 
 enum class FreeOutcome : std::uint8_t {

@@ -24,13 +24,14 @@ HeapRules rules_for(const Options& options, const SourceTraits& traits, DeviceId
 
 }  // namespace
 
-CachingAllocator::CachingAllocator(const Options& options, MemorySource& source, StreamFences* fences, DeviceId device)
+CachingAllocator::CachingAllocator(const Options& options, MemorySource& source, StreamFences* fences, DeviceId device,
+                                   Budget* shared)
     : options_(options),
       source_(source),
       fences_(fences),
       device_(device),
       rules_(rules_for(options, source.traits(), device)),
-      budget_(options.limit ? options.limit->resolve(source.traits().capacity_bytes) : kNoLimit),
+      budget_(options.limit ? options.limit->resolve(source.traits().capacity_bytes) : kNoLimit, shared),
       remap_(options) {
   CISTERN_CHECK_LE(rules_.least_block_bytes, rules_.granule_bytes);
 }
@@ -40,6 +41,7 @@ CachingAllocator::~CachingAllocator() {
   const std::scoped_lock growth(growth_mutex_);
   CISTERN_CHECK_EQ(ledger_.with_all_locked([&] { return ledger_.current(kAllocationCount); }), 0u);
   wait_for_all_fences();
+  for (std::size_t i = 0; i < pool_count_; ++i) pools_[i]->holds = 0;
   decommit_idle(kNoLimit, nullptr, Waiting::kYes);
   for (const auto& heap : heaps_) {
     for (std::uint32_t slot = 0; slot < heap->range_count(); ++slot) {
@@ -56,6 +58,10 @@ inline Need CachingAllocator::round(const Request& request) const noexcept {
   need.requested_bytes = request.bytes;
   need.granted_bytes = round_up(std::min(request.bytes, kLargestRequest), rules_.least_block_bytes);
   need.alignment = std::max(request.alignment, rules_.least_block_bytes);
+  if (request.pool.value != 0 && pools_[request.pool.value - 1u]->own_granules) [[unlikely]] {
+    need.granted_bytes = round_up(need.granted_bytes, rules_.granule_bytes);
+    need.alignment = rules_.granule_bytes;
+  }
   need.small = need.granted_bytes < rules_.small_block_bytes;
   return need;
 }
@@ -199,15 +205,6 @@ CachingAllocator::Served CachingAllocator::wait(Heap& heap, const Need& need, Gr
   return std::nullopt;
 }
 
-const Budget& CachingAllocator::budget_of(PoolId pool) const {
-  CISTERN_CHECK_LE(pool.value, pool_budgets_.size());
-  return pool.value == 0 ? budget_ : *pool_budgets_[pool.value - 1u];
-}
-
-Budget& CachingAllocator::budget_of(PoolId pool) {
-  return const_cast<Budget&>(static_cast<const CachingAllocator*>(this)->budget_of(pool));
-}
-
 Heap* CachingAllocator::heap_for(const Request& request) {
   const std::scoped_lock growth(growth_mutex_);
   if (Heap* heap = directory_.find(request.pool, request.stream)) return heap;
@@ -236,7 +233,7 @@ FreeOutcome CachingAllocator::free(Address address) {
     if (heap->used_by_streams(live.block)) [[unlikely]] {
       std::vector<StreamLedger::OpenFence> users = heap->give_pending(live.block);
       lock.unlock();
-      fence_pending(*heap, address, users);
+      fence_pending(*heap, users);
       return FreeOutcome::kPending;
     }
     heap->give(live);
@@ -247,13 +244,25 @@ FreeOutcome CachingAllocator::free(Address address) {
   return FreeOutcome::kFreed;
 }
 
-std::optional<Allocation> CachingAllocator::find(Address address) const {
+std::optional<LiveBlock> CachingAllocator::find(Address address) const {
   const Heap* heap = addresses_.find(address);
   if (heap == nullptr) return std::nullopt;
   const std::scoped_lock lock(heap->lock());
   const BlockIndex block = heap->find_live(address).block;
   if (block == kNoBlock) return std::nullopt;
-  return Allocation{address, heap->block(block).requested_bytes, heap->block(block).bytes};
+  return LiveBlock{{address, heap->block(block).requested_bytes, heap->block(block).bytes}, heap->stream, heap->pool};
+}
+
+std::optional<RangePlace> CachingAllocator::find_range(Address address) const {
+  const Heap* heap = addresses_.find(address);
+  if (heap == nullptr) return std::nullopt;
+  const std::scoped_lock lock(heap->lock());
+  for (std::uint32_t slot = 0; slot < heap->range_count(); ++slot) {
+    const Range& range = heap->range(slot);
+    if (range.first == kNoBlock || address - range.source.address >= range.source.bytes) continue;
+    return RangePlace{range.source, heap->stream, heap->pool};
+  }
+  return std::nullopt;
 }
 
 bool CachingAllocator::record_stream(Address address, StreamId stream) {
@@ -296,15 +305,6 @@ void CachingAllocator::unlock_after_fork() {
   reap_mutex_.unlock();
   log_.drain_mutex.unlock();
   growth_mutex_.unlock();
-}
-
-PoolId CachingAllocator::create_pool(std::size_t limit_bytes) {
-  const std::scoped_lock growth(growth_mutex_);
-  CISTERN_CHECK_LT(pool_budgets_.size(), 255u);
-  pool_budgets_.push_back(std::make_unique<Budget>(limit_bytes, &budget_));
-  const PoolId pool{static_cast<std::uint16_t>(pool_budgets_.size())};
-  log_device(EventKind::kLimit, limit_bytes, pool);
-  return pool;
 }
 
 void CachingAllocator::audit() const {

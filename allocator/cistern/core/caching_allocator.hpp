@@ -23,6 +23,7 @@
 #include "cistern/core/heap.hpp"
 #include "cistern/core/heap_directory.hpp"
 #include "cistern/core/memory_source.hpp"
+#include "cistern/core/pool.hpp"
 #include "cistern/core/stats.hpp"
 #include "cistern/core/stream_fences.hpp"
 #include "cistern/core/stream_ledger.hpp"
@@ -36,7 +37,9 @@ class CachingAllocator {
  public:
   /// Requires that source and fences outlive the allocator. Without fences every free block is reusable at once by any
   /// stream: streams are then only shards that keep threads apart, and a miss looks into every shard before growing.
-  CachingAllocator(const Options& options, MemorySource& source, StreamFences* fences = nullptr, DeviceId device = {});
+  /// What is reserved also counts against `shared`, the budget of another allocator on the same device.
+  CachingAllocator(const Options& options, MemorySource& source, StreamFences* fences = nullptr, DeviceId device = {},
+                   Budget* shared = nullptr);
   /// Requires that no block is live; gives everything back.
   ~CachingAllocator();
   CachingAllocator(const CachingAllocator&) = delete;
@@ -50,7 +53,9 @@ class CachingAllocator {
   FreeOutcome free(Address address);
 
   /// The live grant at the address, if there is one. Cost: O(1), one lock.
-  std::optional<Allocation> find(Address address) const;
+  std::optional<LiveBlock> find(Address address) const;
+  /// The range that holds the address, be it granted or not. Cost: O(ranges of a heap), one lock.
+  std::optional<RangePlace> find_range(Address address) const;
 
   /// Says that `stream` uses the block too: it is not granted again until the work queued there at the time of its free
   /// is done. No-op on the owner stream and without fences. False if no live grant has this address.
@@ -60,6 +65,8 @@ class CachingAllocator {
   /// Gives back idle memory (promise I13) until at most `keep_bytes` are reserved or nothing idle is left; under
   /// preallocate, keeps the preallocation. Waits for fences. Returns the bytes given back.
   std::size_t trim(std::size_t keep_bytes = 0);
+  /// The same for the memory of one pool.
+  std::size_t trim_pool(PoolId pool, std::size_t keep_bytes = 0);
 
   /// For trim:idle: gives back what has been free since the previous tick. Returns the bytes given back.
   std::size_t tick();
@@ -70,8 +77,18 @@ class CachingAllocator {
   void clear_limit(PoolId pool = {});
   std::size_t limit_bytes(PoolId pool = {}) const;
 
-  /// A pool of its own: one more set of heaps over the same source, with a limit of its own below the device's.
-  PoolId create_pool(std::size_t limit_bytes);
+  /// Fails: throws std::length_error beyond kMaxPools at once.
+  PoolId create_pool(const PoolOptions& options = {});
+  /// While a pool is held nothing of it is given back, remapped or trimmed, whatever asks. Counted.
+  void hold_pool(PoolId pool);
+  void release_pool(PoolId pool);
+  /// The caller will not ask for memory of this pool again. Its blocks live on; when the last is freed and the memory
+  /// was given back, the number is given out again.
+  void retire_pool(PoolId pool);
+  static constexpr std::size_t kMaxPools = 255;
+
+  /// For another allocator on the same device whose memory is to count here too.
+  Budget& budget() noexcept { return budget_; }
 
   Stats stats() const;
   void reset_peak();
@@ -137,10 +154,12 @@ class CachingAllocator {
   Address fit_exactly_in(Heap& heap, const Need& need);
   Address take_with_ledger(Heap& heap, const Need& need, Find find_block);
   Heap* heap_for(const Request& request);
-  void fence_pending(Heap& heap, Address address, std::vector<StreamLedger::OpenFence>& users);
+  void fence_pending(Heap& heap, std::vector<StreamLedger::OpenFence>& users);
   void after_operation(Heap& heap, bool events_due);
+  Pool& pool_of(PoolId pool);
   Budget& budget_of(PoolId pool);
   const Budget& budget_of(PoolId pool) const;
+  bool held(const Heap& heap) const;
   void log_device(EventKind kind, std::size_t bytes, PoolId pool = {});
   void tell_live_state(std::vector<Event>& events);
 
@@ -166,6 +185,8 @@ class CachingAllocator {
 
   // Streams (stream_waiting.cpp).
   void reap_heap(Heap& heap);
+  void fence_again(Heap& heap);
+  void attach_fences(Heap& heap, std::vector<StreamLedger::OpenFence>& users);
   bool order_owner_behind_fences(Heap& heap);
   bool wait_for_one_fence();
   void wait_for_all_fences();
@@ -180,7 +201,8 @@ class CachingAllocator {
   mutable std::mutex growth_mutex_;
   mutable std::mutex reap_mutex_;  ///< After the growth mutex: whoever queries a fence may release it.
   Budget budget_;
-  std::vector<std::unique_ptr<Budget>> pool_budgets_;  ///< Guarded by growth_mutex_; entry p-1 is pool p's.
+  std::array<std::unique_ptr<Pool>, kMaxPools> pools_;  ///< Entry p-1 is pool p. Written under growth_mutex_.
+  std::size_t pool_count_ = 0;                          ///< Guarded by growth_mutex_.
   std::vector<std::unique_ptr<Heap>> heaps_;           ///< Guarded by growth_mutex_.
   std::vector<OwnerFence> owner_fences_;               ///< Guarded by growth_mutex_; by heap number.
   std::size_t preallocated_bytes_ = 0;                 ///< Guarded by growth_mutex_.

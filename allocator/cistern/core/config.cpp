@@ -68,6 +68,14 @@ std::string set_trim(std::string_view text, Options& options) {
   return {};
 }
 
+std::string set_source(std::string_view text, Options& options) {
+  if (text == "auto") options.source = SourceChoice::kAuto;
+  else if (text == "vmm") options.source = SourceChoice::kVmm;
+  else if (text == "malloc") options.source = SourceChoice::kMalloc;
+  else return choices(text, {"auto", "vmm", "malloc"});
+  return {};
+}
+
 std::string set_misuse(std::string_view text, Options& options) {
   if (text == "abort") options.misuse = Misuse::kAbort;
   else if (text == "report") options.misuse = Misuse::kReport;
@@ -86,7 +94,7 @@ struct Key {
   Setter set;
 };
 
-constexpr std::array<Key, 9> kKeys{{
+constexpr std::array<Key, 10> kKeys{{
     {"strategy", set_strategy},
     {"limit", set_limit},
     {"preallocate", set_preallocate},
@@ -94,6 +102,7 @@ constexpr std::array<Key, 9> kKeys{{
     {"remap_slack", set_remap_slack},
     {"trim", set_trim},
     {"high_water", set_high_water},
+    {"source", set_source},
     {"misuse", set_misuse},
     {"record", set_record},
 }};
@@ -106,7 +115,7 @@ ConfigError error_at(std::string_view key, std::size_t position, const std::stri
 std::string unknown_key(std::string_view key) {
   return "there is no such key; the nearest is " +
          std::string(nearest_name(key, {"strategy", "limit", "preallocate", "headroom", "remap_slack", "trim",
-                                        "high_water", "misuse", "record"}));
+                                        "high_water", "source", "misuse", "record"}));
 }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {

@@ -25,6 +25,13 @@ enum class TrimMode : std::uint8_t {
   kIdle,            ///< A tick returns what nobody touched since the tick before.
 };
 
+/// Which source a device takes its memory from, where there is a choice.
+enum class SourceChoice : std::uint8_t {
+  kAuto,    ///< vmm where the driver has it, else malloc.
+  kVmm,     ///< Address space first, memory by the granule.
+  kMalloc,  ///< Segments that come and go whole.
+};
+
 enum class Misuse : std::uint8_t { kAbort, kReport };
 
 /// One aggregate with defaults. Every field is reachable from CISTERN_CONF under the key in its comment.
@@ -37,6 +44,7 @@ struct Options {
                                           ///< 1 or more: never remap.
   TrimMode trim = TrimMode::kKeepAll;     ///< trim:keep_all|above_high_water|idle
   std::size_t high_water_bytes = 0;       ///< high_water:SIZE for trim:above_high_water
+  SourceChoice source = SourceChoice::kAuto;  ///< source:auto|vmm|malloc for device memory
   Misuse misuse = Misuse::kAbort;         ///< misuse:abort|report: a bad free ends the process, or is reported and ignored.
   std::string record{};                   ///< record:FILE writes the event trace of the whole run there.
 

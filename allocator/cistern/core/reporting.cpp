@@ -178,7 +178,7 @@ void CachingAllocator::start_recording(EventSink& sink) {
   log_.spare.reserve(EventBuffer::kCapacity);
   std::vector<Event> events;
   ledger_.with_all_locked([&] {
-    for (std::size_t pool = 0; pool <= pool_budgets_.size(); ++pool) {
+    for (std::size_t pool = 0; pool <= pool_count_; ++pool) {
       Event limit;
       limit.kind = EventKind::kLimit;
       limit.sequence = log_.sequence.fetch_add(1, std::memory_order_relaxed);

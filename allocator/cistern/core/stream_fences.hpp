@@ -11,6 +11,8 @@ enum class FenceState {
   kCannotAskNow,  ///< While a stream captures, say: counts as not yet, and must not be waited for.
 };
 
+inline constexpr FenceId kNoFence{0};
+
 /// Threads: all members may be called from any thread at once; none is called under a heap lock, since a driver may
 /// block in record when its launch queue is full.
 class StreamFences {
@@ -20,7 +22,8 @@ class StreamFences {
   StreamFences& operator=(const StreamFences&) = delete;
   virtual ~StreamFences() = default;
 
-  /// A fence behind all work queued on the stream so far.
+  /// A fence behind all work queued on the stream so far; kNoFence when none can be recorded now (the stream captures),
+  /// so that the caller asks again later.
   virtual FenceId record(StreamId stream) = 0;
   virtual FenceState query(FenceId fence) = 0;
   /// Blocks the calling thread until the fence is done.

@@ -21,7 +21,7 @@ std::vector<StreamLedger::OpenFence> StreamLedger::begin_pending(BlockIndex bloc
   fences.reserve(use->second.size());
   try {
     for (const StreamId stream : use->second) {
-      queues_[stream].push_back({{stream, {}, block}, false});
+      queues_[stream].push_back({{stream, kNoFence, block}, Recorded::kNow});
       fences.push_back(queues_[stream].back().open);
     }
     open_counts_.emplace(block, fences.size());
@@ -38,17 +38,32 @@ void StreamLedger::attach(const std::vector<OpenFence>& fences) noexcept {
   for (const OpenFence& fence : fences) {
     std::deque<Entry>& queue = queues_.find(fence.stream)->second;
     const auto place = std::find_if(queue.begin(), queue.end(), [&](const Entry& entry) {
-      return !entry.attached && entry.open.block == fence.block;
+      return entry.recorded == Recorded::kNow && entry.open.block == fence.block;
     });
     CISTERN_ASSERT(place != queue.end());
-    *place = {fence, true};
+    *place = {fence, fence.fence == kNoFence ? Recorded::kRefused : Recorded::kYes};
+    if (fence.fence == kNoFence) ++unfenced_count_;
   }
+}
+
+std::vector<StreamLedger::OpenFence> StreamLedger::unfenced() {
+  std::vector<OpenFence> uses;
+  uses.reserve(unfenced_count_);
+  for (auto& [stream, queue] : queues_) {
+    for (Entry& entry : queue) {
+      if (entry.recorded != Recorded::kRefused) continue;
+      entry.recorded = Recorded::kNow;
+      uses.push_back(entry.open);
+    }
+  }
+  unfenced_count_ = 0;
+  return uses;
 }
 
 std::vector<StreamLedger::OpenFence> StreamLedger::oldest() const {
   std::vector<OpenFence> fences;
   for (const auto& [stream, queue] : queues_) {
-    if (queue.front().attached) fences.push_back(queue.front().open);
+    if (queue.front().recorded == Recorded::kYes) fences.push_back(queue.front().open);
   }
   return fences;
 }
@@ -57,7 +72,7 @@ std::vector<StreamLedger::OpenFence> StreamLedger::all() const {
   std::vector<OpenFence> fences;
   for (const auto& [stream, queue] : queues_) {
     for (const Entry& entry : queue) {
-      if (entry.attached) fences.push_back(entry.open);
+      if (entry.recorded == Recorded::kYes) fences.push_back(entry.open);
     }
   }
   return fences;
@@ -67,7 +82,7 @@ std::optional<BlockIndex> StreamLedger::close(const OpenFence& fence) {
   const auto queue = queues_.find(fence.stream);
   if (queue == queues_.end()) return std::nullopt;
   const auto entry = std::find_if(queue->second.begin(), queue->second.end(),
-                                  [&](const Entry& e) { return e.attached && e.open.fence == fence.fence; });
+                                  [&](const Entry& e) { return e.recorded == Recorded::kYes && e.open.fence == fence.fence; });
   if (entry == queue->second.end()) return std::nullopt;
   queue->second.erase(entry);
   if (queue->second.empty()) queues_.erase(queue);

@@ -11,6 +11,7 @@
 
 #include "cistern/base/ids.hpp"
 #include "cistern/core/block_table.hpp"
+#include "cistern/core/stream_fences.hpp"
 
 namespace cistern {
 
@@ -30,8 +31,10 @@ class StreamLedger {
   /// The block was freed: hands over its streams, for a fence on each. Until attach() it counts as having open fences.
   /// Fails with std::bad_alloc and no change; all host memory that attach() will want is taken here.
   std::vector<OpenFence> begin_pending(BlockIndex block);
-  /// Requires what begin_pending gave, with its fences filled in.
+  /// Requires what begin_pending or unfenced gave, with its fences filled in. One with kNoFence stays without.
   void attach(const std::vector<OpenFence>& fences) noexcept;
+  /// Hands over the uses that got no fence, for another try; until attach() nobody else gets them.
+  std::vector<OpenFence> unfenced();
 
   /// The oldest open fence of each stream: within a stream, fences are done in order.
   std::vector<OpenFence> oldest() const;
@@ -42,18 +45,21 @@ class StreamLedger {
   /// A fence that is not open any more is ignored: another thread closed it.
   std::optional<BlockIndex> close(const OpenFence& fence);
 
+  bool has_unfenced() const noexcept { return unfenced_count_ != 0; }
   bool empty() const noexcept { return open_counts_.empty(); }
 
  private:
-  /// An open fence, or the place of one that is being recorded.
+  /// An open fence, or the place of one that is being recorded or could not be.
+  enum class Recorded : std::uint8_t { kNow, kYes, kRefused };
   struct Entry {
     OpenFence open;
-    bool attached = false;
+    Recorded recorded = Recorded::kNow;
   };
 
   std::unordered_map<BlockIndex, std::vector<StreamId>> uses_;
   std::map<StreamId, std::deque<Entry>> queues_;
   std::unordered_map<BlockIndex, std::size_t> open_counts_;
+  std::size_t unfenced_count_ = 0;
 };
 
 }  // namespace cistern

@@ -5,19 +5,35 @@
 
 namespace cistern {
 
-void CachingAllocator::fence_pending(Heap& heap, Address address, std::vector<StreamLedger::OpenFence>& users) {
+void CachingAllocator::attach_fences(Heap& heap, std::vector<StreamLedger::OpenFence>& users) {
   // Recorded with no lock held: a driver may block here when its launch queue is full.
   for (StreamLedger::OpenFence& user : users) user.fence = fences_->record(user.stream);
+  const std::scoped_lock lock(heap.lock());
+  heap.streams().attach(users);
+  for (const auto& user : users) {
+    if (user.fence == kNoFence) continue;
+    heap.log(EventKind::kFenceRecorded, heap.block(user.block).address, 0, 0, user.stream, user.fence);
+  }
+}
+
+void CachingAllocator::fence_pending(Heap& heap, std::vector<StreamLedger::OpenFence>& users) {
+  attach_fences(heap, users);
   bool events_due = false;
   {
     const std::scoped_lock lock(heap.lock());
-    heap.streams().attach(users);
-    for (const auto& user : users) {
-      heap.log(EventKind::kFenceRecorded, address, 0, 0, user.stream, user.fence);
-    }
     events_due = heap.events().due();
   }
   after_operation(heap, events_due);
+}
+
+void CachingAllocator::fence_again(Heap& heap) {
+  std::vector<StreamLedger::OpenFence> users;
+  {
+    const std::scoped_lock lock(heap.lock());
+    if (!heap.streams().has_unfenced()) return;
+    users = heap.streams().unfenced();
+  }
+  attach_fences(heap, users);
 }
 
 void CachingAllocator::close_fence(Heap& heap, const StreamLedger::OpenFence& fence, EventKind why) {
@@ -32,6 +48,7 @@ void CachingAllocator::close_fence(Heap& heap, const StreamLedger::OpenFence& fe
 void CachingAllocator::reap_heap(Heap& heap) {
   if (fences_ == nullptr) return;
   const std::scoped_lock reaping(reap_mutex_);
+  fence_again(heap);
   for (bool closed = true; closed;) {
     closed = false;
     std::vector<StreamLedger::OpenFence> oldest;
@@ -50,6 +67,7 @@ void CachingAllocator::reap_heap(Heap& heap) {
 
 bool CachingAllocator::order_owner_behind_fences(Heap& heap) {
   const std::scoped_lock reaping(reap_mutex_);
+  fence_again(heap);
   std::vector<StreamLedger::OpenFence> open;
   {
     const std::scoped_lock lock(heap.lock());
@@ -67,6 +85,7 @@ bool CachingAllocator::order_owner_behind_fences(Heap& heap) {
 bool CachingAllocator::wait_for_one_fence() {
   const std::scoped_lock reaping(reap_mutex_);
   for (const auto& heap : heaps_) {
+    fence_again(*heap);
     std::vector<StreamLedger::OpenFence> oldest;
     {
       const std::scoped_lock lock(heap->lock());

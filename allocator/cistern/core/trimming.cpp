@@ -20,6 +20,7 @@ std::uint64_t CachingAllocator::idle_frees(Heap& heap, Waiting waiting) {
     if (!owner.open) {
       if (owner.idle_frees == frees) return frees;
       owner.fence = fences_->record(heap.stream);
+      if (owner.fence == kNoFence) return owner.idle_frees;
       owner.covers = frees;
       owner.open = true;
       const std::scoped_lock lock(heap.lock());
@@ -44,6 +45,7 @@ std::size_t CachingAllocator::decommit_idle(std::size_t bytes, const PoolId* poo
   std::size_t given = 0;
   const auto from = [&](Heap& heap, Waiting patience) {
     if (given >= bytes || (pool != nullptr && heap.pool != *pool)) return;
+    if (held(heap) && !CISTERN_MUTANT(I13_held_pool_trimmed)) return;
     given += decommit_from(heap, bytes - given, idle_frees(heap, patience));
   };
   const auto from_all = [&](Waiting patience) {
@@ -112,6 +114,11 @@ std::size_t CachingAllocator::trim(std::size_t keep_bytes) {
   return trim_to(std::max(keep_bytes, kept), budget_, nullptr);
 }
 
+std::size_t CachingAllocator::trim_pool(PoolId pool, std::size_t keep_bytes) {
+  const std::scoped_lock growth(growth_mutex_);
+  return trim_to(keep_bytes, budget_of(pool), &pool);
+}
+
 void CachingAllocator::trim_above_high_water(Heap& heap) {
   // A free never waits for a source call of another thread, and does not fail for want of host memory: whatever is in
   // the way, the next free may try again.
@@ -132,7 +139,7 @@ std::size_t CachingAllocator::tick() {
     OwnerFence& owner = owner_fences_[heap->number];
     const std::uint64_t idle = std::min(idle_frees(*heap, Waiting::kNo), owner.ticked);
     const std::size_t claimed = budget_.claimed();
-    if (claimed > preallocated_bytes_) given += decommit_from(*heap, claimed - preallocated_bytes_, idle);
+    if (claimed > preallocated_bytes_ && !held(*heap)) given += decommit_from(*heap, claimed - preallocated_bytes_, idle);
     const std::scoped_lock lock(heap->lock());
     owner.ticked = heap->free_count();
   }
