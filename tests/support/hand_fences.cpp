@@ -8,6 +8,7 @@ namespace cistern::support {
 
 FenceId HandFences::record(StreamId stream) {
   const std::lock_guard lock(mutex_);
+  if (!recordable_) return kNoFence;
   fences_.push_back({stream, streams_[stream].queued});
   held_.push_back(true);
   ++held_count_;
@@ -66,6 +67,11 @@ void HandFences::complete_everything() {
 void HandFences::set_capturing(bool capturing) {
   const std::lock_guard lock(mutex_);
   capturing_ = capturing;
+}
+
+void HandFences::set_recordable(bool recordable) {
+  const std::lock_guard lock(mutex_);
+  recordable_ = recordable;
 }
 
 // Fences lie in the past of whatever is ordered after them, so the recursion ends.

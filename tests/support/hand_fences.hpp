@@ -45,6 +45,8 @@ class HandFences final : public StreamFences {
   void complete_everything();
   /// From now on fences cannot be asked, waited for or ordered after, as while a stream captures.
   void set_capturing(bool capturing);
+  /// From now on no fence can be recorded, as on a stream that captures.
+  void set_recordable(bool recordable);
 
   std::uint64_t queued(StreamId stream) const;
   std::uint64_t completed(StreamId stream) const;
@@ -81,6 +83,7 @@ class HandFences final : public StreamFences {
   std::size_t order_count_ = 0;
   std::size_t held_count_ = 0;
   bool capturing_ = false;
+  bool recordable_ = true;
 };
 
 }  // namespace cistern::support

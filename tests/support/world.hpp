@@ -52,6 +52,7 @@ class World {
       }
     }
     fences.set_capturing(false);
+    fences.set_recordable(true);
     allocator_.reset();
     EXPECT_EQ(source.held_bytes(), 0u);
     EXPECT_EQ(fences.held_count(), 0u) << "fences never released";

@@ -89,56 +89,5 @@ TEST(Limit, RequestsThatFitSucceedAfterOneThatDoesNot) {
   }
 }
 
-TEST(Pool, HasALimitOfItsOwnBelowTheDevices) {
-  World world(world_with({.limit = bytes(16 * kMiB)}));
-  const PoolId pool = world->create_pool({4 * kMiB});
-  EXPECT_EQ(world->limit_bytes(pool), 4 * kMiB);
-  const Address block = world.allocate(4 * kMiB, kA, pool);
-  const auto refused = world.try_allocate(2 * kMiB, kA, pool);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().limit_bytes, 4 * kMiB);
-  world.allocate(12 * kMiB, kA);
-  ASSERT_TRUE(world->set_limit(6 * kMiB, pool));
-  EXPECT_FALSE(world.try_allocate(2 * kMiB, kA, pool)) << "the device is full";
-  world.free(block);
-}
-
-TEST(Pool, DoesNotTakeBlocksOfAnother) {
-  World world;
-  const PoolId pool = world->create_pool();
-  const Address block = world.allocate(2 * kMiB, kA);
-  world.free(block);
-  EXPECT_NE(world.allocate(2 * kMiB, kA, pool), block);
-}
-
-TEST(Pool, UnderTheDevicesLimitGetsTheIdleMemoryOfOthers) {
-  World world(world_with({.limit = bytes(8 * kMiB)}));
-  const PoolId pool = world->create_pool();
-  world.free(world.allocate(8 * kMiB, kA));
-  world.allocate(8 * kMiB, kB, pool);
-  EXPECT_EQ(world.reserved(), 8 * kMiB);
-}
-
-TEST(Pool, FullByItsOwnLimitTakesNothingFromOthers) {
-  World world(world_with({.remap_slack = 1.0}));
-  const PoolId pool = world->create_pool({4 * kMiB});
-  world.free(world.allocate(8 * kMiB, kA));
-  EXPECT_FALSE(world.try_allocate(8 * kMiB, kA, pool));
-  world.allocate(4 * kMiB, kA, pool);
-  EXPECT_FALSE(world.try_allocate(2 * kMiB, kA, pool));
-  EXPECT_EQ(world.reserved(), 12 * kMiB) << "idle memory elsewhere could not have helped";
-}
-
-TEST(Pool, LimitCanBeClearedAndLowered) {
-  World world;
-  const PoolId pool = world->create_pool({4 * kMiB});
-  world->clear_limit(pool);
-  const Address block = world.allocate(32 * kMiB, kA, pool);
-  EXPECT_FALSE(world->set_limit(8 * kMiB, pool));
-  world.free(block);
-  EXPECT_TRUE(world->set_limit(8 * kMiB, pool));
-  EXPECT_LE(world.reserved(), 8 * kMiB);
-}
-
 }  // namespace
 }  // namespace cistern

@@ -128,5 +128,46 @@ TEST(StreamUse, AFreeWhileCapturingIsFencedOnceTheCaptureEnds) {
   EXPECT_EQ(world.allocate(2 * kMiB, kA), block);
 }
 
+TEST(UnfencedUse, IsFencedByTheFirstMissThatCanRecord) {
+  World world;
+  const Address block = world.allocate(2 * kMiB, kA);
+  world->record_stream(block, kB);
+  world.queue(kB);
+  world.fences.set_recordable(false);
+  world.fences.set_capturing(true);
+  EXPECT_EQ(world.free(block), FreeOutcome::kPending);
+  EXPECT_NE(world.allocate(2 * kMiB, kA), block) << "a miss that still cannot record";
+  EXPECT_EQ(world.fences.record_count(), 0u);
+  world.fences.set_recordable(true);
+  world.fences.set_capturing(false);
+  EXPECT_NE(world.allocate(2 * kMiB, kA), block) << "fenced now, but not done";
+  EXPECT_EQ(world.fences.record_count(), 1u);
+  world.complete(kB);
+  EXPECT_EQ(world.allocate(2 * kMiB, kA), block);
+}
+
+TEST(UnfencedUse, NeverLetsATrimTakeTheMemory) {
+  World world;
+  const Address block = world.allocate(2 * kMiB, kA);
+  world->record_stream(block, kB);
+  world.queue(kB);
+  world.fences.set_recordable(false);
+  world.fences.set_capturing(true);
+  world.free(block);
+  EXPECT_EQ(world.trim(), 0u);
+  world.fences.set_recordable(true);
+  world.fences.set_capturing(false);
+  EXPECT_EQ(world.trim(), 2 * kMiB);
+}
+
+TEST(OwnerFence, ThatCannotBeRecordedLeavesTheMemoryWhereItIs) {
+  World world;
+  world.free(world.allocate(2 * kMiB, kA));
+  world.fences.set_recordable(false);
+  EXPECT_EQ(world.trim(), 0u);
+  world.fences.set_recordable(true);
+  EXPECT_EQ(world.trim(), 2 * kMiB);
+}
+
 }  // namespace
 }  // namespace cistern

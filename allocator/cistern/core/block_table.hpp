@@ -76,17 +76,18 @@ class BlockTable {
   Block& operator[](BlockIndex index) noexcept { return blocks_[index]; }
   const Block& operator[](BlockIndex index) const noexcept { return blocks_[index]; }
 
-  /// Enters a live block under its address. Requires room, and that it is not there.
-  void insert(BlockIndex index) noexcept {
+  /// Enters a live block under its address. Requires room, and that it is not there. Returns its slot.
+  std::size_t insert(BlockIndex index) noexcept {
     const std::uint32_t hash = hash_of(blocks_[index].address);
     std::size_t slot = home(hash);
     while (slots_[slot].index != kNoBlock) slot = (slot + 1) & mask_;
     slots_[slot] = Slot{hash, index};
     --live_room_;
+    return slot;
   }
   /// The live block that starts at the address, or kNoBlock.
   BlockIndex find(Address address) const noexcept { return at(find_slot(address)); }
-  /// Its slot in the table, good until the next change; at() is kNoBlock if there is none.
+  /// Its slot in the table, good until something is erased or room prepared; at() is kNoBlock if there is none.
   std::size_t find_slot(Address address) const noexcept {
     const std::uint32_t hash = hash_of(address);
     std::size_t slot = home(hash);

@@ -58,9 +58,9 @@ inline Need CachingAllocator::round(const Request& request) const noexcept {
   need.requested_bytes = request.bytes;
   need.granted_bytes = round_up(std::min(request.bytes, kLargestRequest), rules_.least_block_bytes);
   need.alignment = std::max(request.alignment, rules_.least_block_bytes);
-  if (request.pool.value != 0 && pools_[request.pool.value - 1u]->own_granules) [[unlikely]] {
+  if (request.pool.value != 0 && pool_of(request.pool).own_granules) [[unlikely]] {
     need.granted_bytes = round_up(need.granted_bytes, rules_.granule_bytes);
-    need.alignment = rules_.granule_bytes;
+    need.alignment = rules_.least_block_bytes;  // all blocks of the pool start on granule borders
   }
   need.small = need.granted_bytes < rules_.small_block_bytes;
   return need;
@@ -71,12 +71,14 @@ inline Need CachingAllocator::round(const Request& request) const noexcept {
   bool events_due = false;
   {
     const std::scoped_lock lock(heap.lock());
-    const BlockIndex block = heap.find(need);
-    if (block == kNoBlock) return 0;
-    if (heap.has_room() && heap.admits(need)) [[likely]] {
-      address = heap.take(block, need);
-      events_due = heap.events().due();
+    if (heap.rests_for(need) && heap.admits(need)) {
+      address = heap.retake(need);
+    } else {
+      const BlockIndex block = heap.find(need);
+      if (block == kNoBlock) return 0;
+      if (heap.has_room() && heap.admits(need)) [[likely]] address = heap.take(block, need);
     }
+    events_due = heap.events().due();
   }
   if (address == 0) [[unlikely]] return take_with_ledger(heap, need, &Heap::find);
   after_operation(heap, events_due);
@@ -160,6 +162,7 @@ Address CachingAllocator::take_with_ledger(Heap& heap, const Need& need, Find fi
       CISTERN_ASSERT(heap.admits(need));
     }
     const Address taken = heap.take(block, need);
+    heap.end_rest();  // find may not find again what find_exactly found
     events_due = heap.events().due();
     return taken;
   });

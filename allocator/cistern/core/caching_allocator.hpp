@@ -147,7 +147,7 @@ class CachingAllocator {
 
   Result<Allocation, Failure> climb(Heap& heap, const Need& need);
   using Fit = Address (CachingAllocator::*)(Heap&, const Need&);  ///< 0: no block
-  using Find = BlockIndex (Heap::*)(const Need&) const noexcept;
+  using Find = BlockIndex (Heap::*)(const Need&) noexcept;
   Served look(Heap& heap, const Need& need, Fit fit_one);
   Served fit_exactly(Heap& heap, const Need& need);
   Address fit_in(Heap& heap, const Need& need);
@@ -156,7 +156,7 @@ class CachingAllocator {
   Heap* heap_for(const Request& request);
   void fence_pending(Heap& heap, std::vector<StreamLedger::OpenFence>& users);
   void after_operation(Heap& heap, bool events_due);
-  Pool& pool_of(PoolId pool);
+  Pool& pool_of(PoolId pool) const;
   Budget& budget_of(PoolId pool);
   const Budget& budget_of(PoolId pool) const;
   bool held(const Heap& heap) const;
@@ -202,7 +202,7 @@ class CachingAllocator {
   mutable std::mutex reap_mutex_;  ///< After the growth mutex: whoever queries a fence may release it.
   Budget budget_;
   std::array<std::unique_ptr<Pool>, kMaxPools> pools_;  ///< Entry p-1 is pool p. Written under growth_mutex_.
-  std::size_t pool_count_ = 0;                          ///< Guarded by growth_mutex_.
+  std::atomic<std::size_t> pool_count_{0};              ///< Written under growth_mutex_.
   std::vector<std::unique_ptr<Heap>> heaps_;           ///< Guarded by growth_mutex_.
   std::vector<OwnerFence> owner_fences_;               ///< Guarded by growth_mutex_; by heap number.
   std::size_t preallocated_bytes_ = 0;                 ///< Guarded by growth_mutex_.

@@ -27,7 +27,10 @@ void DeviceLedger::add_heap(Heap& heap) {
 
 void DeviceLedger::lock_all() const {
   mutex_.lock();
-  for (const Heap* heap : heaps_) heap->lock().lock();
+  for (Heap* heap : heaps_) {
+    heap->lock().lock();
+    heap->end_rest();
+  }
 }
 
 void DeviceLedger::unlock_all() const {

@@ -11,7 +11,8 @@ Heap::Heap(std::uint32_t number_, StreamId stream_, PoolId pool_, Budget& budget
   blocks_.prepare(kRoom);
 }
 
-BlockIndex Heap::find_exactly(const Need& need) const noexcept {
+BlockIndex Heap::find_exactly(const Need& need) noexcept {
+  end_rest();
   const std::size_t bytes = need.span_bytes(rules_.least_block_bytes);
   return index_[index_number(need.small)].fit_exactly(blocks_, bytes);
 }
@@ -23,6 +24,7 @@ void Heap::record_use(BlockIndex index, StreamId user) {
 }
 
 std::vector<StreamLedger::OpenFence> Heap::give_pending(BlockIndex index) {
+  end_rest();
   Block& block = blocks_[index];
   CISTERN_ASSERT(block.state == BlockState::kActive);
   std::vector<StreamLedger::OpenFence> users = streams_.begin_pending(index);
@@ -34,6 +36,7 @@ std::vector<StreamLedger::OpenFence> Heap::give_pending(BlockIndex index) {
 }
 
 void Heap::settle(BlockIndex index) noexcept {
+  end_rest();
   const Block& block = blocks_[index];
   CISTERN_ASSERT(block.state == BlockState::kPending);
   gauges_.settled(block.bytes);

@@ -36,23 +36,31 @@ class Heap {
 
   // --- the hit path: O(1), no host allocation -------------------------------------------------------------------
   /// A free block for the need, or kNoBlock.
-  BlockIndex find(const Need& need) const noexcept;
+  BlockIndex find(const Need& need) noexcept;
   /// As find, but looks through whole bins. Cost: O(blocks of the bin).
-  BlockIndex find_exactly(const Need& need) const noexcept;
+  BlockIndex find_exactly(const Need& need) noexcept;
   /// Room in our own tables for a take. When false, make_room() first.
   bool has_room() const noexcept { return blocks_.ready_for(kRoom); }
   void make_room() { blocks_.prepare(kRoom); }
   /// True if taking stays below this heap's credit, so that device peaks remain exact without the ledger.
   bool admits(const Need& need) noexcept { return gauges_.admits(need.requested_bytes, need.granted_bytes); }
-  /// Splits the free block and grants its part. Requires has_room() and admits().
+  /// Splits the free block and grants its part. Requires what find() found, has_room() and admits().
   Address take(BlockIndex block, const Need& need) noexcept;
   /// The live block at the address; its block is kNoBlock if there is none.
-  Live find_live(Address address) const noexcept {
-    const std::size_t slot = blocks_.find_slot(address);
-    return {blocks_.at(slot), slot};
-  }
+  Live find_live(Address address) noexcept;
   /// Frees a live block that no other stream used: coalesces, and is reusable at once.
   void give(Live live) noexcept;
+
+  // --- the resting block --------------------------------------------------------------------------------------------
+  // What was taken last, and given back before anything else changed, rests: it is free, but not joined with its
+  // neighbours and in no bin yet. A need like the one before would find the same place again, so it gets the block as it
+  // lies. To rest moves no block, it only saves work. Whatever changes blocks, or looks at them, ends the rest first.
+  /// True if find() and take() for the need would end with the block that rests.
+  bool rests_for(const Need& need) const noexcept;
+  /// Grants the resting block. Requires rests_for() and admits().
+  Address retake(const Need& need) noexcept;
+  /// The latest take is as any other from now on, and its block, if it rests, like any free block.
+  void end_rest() noexcept;
 
   // --- streams ------------------------------------------------------------------------------------------------------
   bool used_by_streams(BlockIndex block) const noexcept { return blocks_[block].streams; }
@@ -81,7 +89,7 @@ class Heap {
   /// Requires a range that is one hole. Its address space is the caller's to give back.
   void remove_range(std::uint32_t range) noexcept;
 
-  // --- looking ----------------------------------------------------------------------------------------------------------
+  // --- looking: blocks only with no rest -------------------------------------------------------------------------------
   const Range& range(std::uint32_t slot) const noexcept { return ranges_[slot]; }
   std::uint32_t range_count() const noexcept { return static_cast<std::uint32_t>(ranges_.size()); }
   const Block& block(BlockIndex index) const noexcept { return blocks_[index]; }
@@ -111,6 +119,8 @@ class Heap {
   void remove_free(BlockIndex block) noexcept;
   /// A free block gets another start and size; its neighbours are what they will be.
   void resize_free(BlockIndex block, Address address, std::size_t bytes) noexcept;
+  /// A live block leaves the table of addresses and becomes free.
+  void release(Live live) noexcept;
   /// A block that is in no bin becomes free, and one with its free neighbours.
   void become_free(BlockIndex block, std::uint64_t last_free) noexcept;
   /// Free bytes beside a block with memory cannot be given back whole: they count as split.
@@ -146,6 +156,14 @@ class Heap {
   std::vector<Range> ranges_;
   std::size_t committed_bytes_ = 0;
   std::uint64_t free_count_ = 0;
+  /// The latest take, while no block has changed since but that it may have been given back.
+  struct Latest {
+    Live live;
+    Address address = 0;  ///< 0: there is none.
+    std::size_t alignment = 0;
+    bool resting = false;
+  };
+  Latest latest_;
   Gauges gauges_;
   StreamLedger streams_;
   EventBuffer events_;

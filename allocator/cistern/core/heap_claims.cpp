@@ -70,6 +70,7 @@ BlockIndex Heap::split_hole(BlockIndex index, std::size_t bytes) noexcept {
 }
 
 void Heap::add_range(const SourceRange& source, bool small, bool committed) {
+  end_rest();
   blocks_.prepare(kRoom + 1);
   std::uint32_t slot = 0;
   while (slot < ranges_.size() && ranges_[slot].first != kNoBlock) ++slot;
@@ -137,6 +138,7 @@ void Heap::consider_run(BlockIndex run, std::size_t bytes, Window& best) const n
 }
 
 std::optional<Claim> Heap::claim_growth(const Need& need, std::size_t wish_bytes) {
+  if (!CISTERN_MUTANT(I2_rest_not_ended_by_growth)) end_rest();
   blocks_.prepare(kRoom);
   const std::size_t bytes = need.span_bytes(rules_.least_block_bytes);
   const bool small = index_number(need.small) == 0;
@@ -212,6 +214,7 @@ void Heap::finish_decommit(const Claim& claim) noexcept {
 }
 
 void Heap::cancel(const Claim& claim) noexcept {
+  end_rest();
   // Holes first: the free pieces between them then find their neighbours, and join what was freed meanwhile.
   for (const Claim::Piece& piece : claim.pieces) {
     if (piece.hole) become_hole(piece.block);
@@ -230,6 +233,7 @@ std::size_t Heap::whole_granules(const Block& block, bool whole_ranges) const no
 }
 
 std::optional<Claim> Heap::claim_idle(std::size_t bytes, std::uint64_t idle_frees, bool whole_ranges) {
+  end_rest();
   blocks_.prepare(kRoom);
   BlockIndex best = kNoBlock;
   std::size_t best_bytes = 0;

@@ -10,7 +10,8 @@
 
 namespace cistern {
 
-[[gnu::always_inline]] inline BlockIndex Heap::find(const Need& need) const noexcept {
+[[gnu::always_inline]] inline BlockIndex Heap::find(const Need& need) noexcept {
+  end_rest();
   return index_[index_number(need.small)].fit(blocks_, need.span_bytes(rules_.least_block_bytes));
 }
 
@@ -50,7 +51,7 @@ inline Address Heap::place(const Block& block, const Need& need) const noexcept 
   block.state = BlockState::kActive;
   block.streams = false;
   block.requested_bytes = need.requested_bytes;
-  blocks_.insert(taken);
+  latest_ = {{taken, blocks_.insert(taken)}, address, need.alignment, false};
   gauges_.took(need.requested_bytes, need.granted_bytes);
   log(EventKind::kAllocate, address, need.requested_bytes, need.granted_bytes, stream);
   return address;
@@ -59,12 +60,47 @@ inline Address Heap::place(const Block& block, const Need& need) const noexcept 
 [[gnu::always_inline]] inline void Heap::give(Live live) noexcept {
   const Block& block = blocks_[live.block];
   CISTERN_ASSERT(block.state == BlockState::kActive);
-  if (!CISTERN_MUTANT(I9_freed_address_stays_live)) blocks_.erase_slot(live.slot);
   gauges_.gave(block.requested_bytes, block.bytes);
   log(EventKind::kFree, block.address, block.requested_bytes, block.bytes, stream);
-  const std::size_t bytes = block.bytes;
-  become_free(live.block, ++free_count_);
+  ++free_count_;
+  if (block.address == latest_.address) {
+    latest_.resting = true;
+    return;
+  }
+  end_rest();
+  release(live);
+}
+
+[[gnu::always_inline]] inline void Heap::release(Live live) noexcept {
+  if (!CISTERN_MUTANT(I9_freed_address_stays_live)) blocks_.erase_slot(live.slot);
+  const std::size_t bytes = blocks_[live.block].bytes;
+  become_free(live.block, free_count_);
   gauges_.free_in(bytes);
+}
+
+[[gnu::always_inline]] inline Live Heap::find_live(Address address) noexcept {
+  if (latest_.resting && !CISTERN_MUTANT(I9_resting_block_stays_live)) end_rest();
+  if (address == latest_.address) return latest_.live;
+  const std::size_t slot = blocks_.find_slot(address);
+  return {blocks_.at(slot), slot};
+}
+
+[[gnu::always_inline]] inline bool Heap::rests_for(const Need& need) const noexcept {
+  if (!latest_.resting || blocks_[latest_.live.block].bytes != need.granted_bytes) return false;
+  return latest_.alignment == need.alignment || CISTERN_MUTANT(I7_rest_of_any_alignment);
+}
+
+[[gnu::always_inline]] inline Address Heap::retake(const Need& need) noexcept {
+  latest_.resting = false;
+  blocks_[latest_.live.block].requested_bytes = need.requested_bytes;
+  gauges_.took(need.requested_bytes, need.granted_bytes);
+  log(EventKind::kAllocate, latest_.address, need.requested_bytes, need.granted_bytes, stream);
+  return latest_.address;
+}
+
+[[gnu::always_inline]] inline void Heap::end_rest() noexcept {
+  if (latest_.resting) [[unlikely]] release(latest_.live);
+  latest_ = {};
 }
 
 inline bool Heap::beside_memory(const Block& block) const noexcept {

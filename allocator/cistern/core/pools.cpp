@@ -7,9 +7,9 @@
 
 namespace cistern {
 
-Pool& CachingAllocator::pool_of(PoolId pool) {
+Pool& CachingAllocator::pool_of(PoolId pool) const {
   CISTERN_CHECK_NE(pool.value, 0u);
-  CISTERN_CHECK_LE(pool.value, pool_count_);
+  CISTERN_CHECK_LE(pool.value, pool_count_.load());
   return *pools_[pool.value - 1u];
 }
 
