@@ -1,4 +1,5 @@
-# Imported targets torch::c10 and torch::torch_cpu, from a wheel's torch directory or an unpacked libtorch.
+# Imported targets torch::c10 and torch::torch_cpu, from a wheel's torch directory or an unpacked libtorch; with CUDA
+# also torch::c10_cuda and torch::cudart, the runtime it was built for.
 # Not find_package(Torch): that wants nvcc, Python and six seconds, even of a CPU program.
 # Where: CISTERN_TORCH (variable, then environment), then .venv of this project, then CMAKE_PREFIX_PATH.
 # Also read from an install tree, by the package's config file.
@@ -33,4 +34,18 @@ if(NOT TARGET torch::torch_cpu)
   # Executables must need libtorch_cpu themselves: else a BLAS that another library brings wins its symbols.
   set_target_properties(torch::torch_cpu PROPERTIES
     INTERFACE_LINK_LIBRARIES torch::c10 INTERFACE_LINK_OPTIONS LINKER:--no-as-needed)
+endif()
+
+if(NOT TARGET torch::c10_cuda AND EXISTS ${CISTERN_TORCH}/lib/libc10_cuda.so)
+  file(STRINGS ${CISTERN_TORCH}/lib/libc10_cuda.so cudart_soname REGEX "^libcudart\\.so\\.[0-9]+$" LIMIT_COUNT 1)
+  file(GLOB cudart_of_wheels ${CISTERN_TORCH}/../nvidia/cu*/lib)
+  find_library(CISTERN_CUDART NAMES ${cudart_soname} DOC "the CUDA runtime that torch was built for"
+    HINTS ${cudart_of_wheels} ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES lib64 lib)
+  if(CISTERN_CUDART)
+    add_library(torch::cudart SHARED IMPORTED)
+    set_target_properties(torch::cudart PROPERTIES IMPORTED_LOCATION ${CISTERN_CUDART})
+    add_library(torch::c10_cuda SHARED IMPORTED)
+    set_target_properties(torch::c10_cuda PROPERTIES
+      IMPORTED_LOCATION ${CISTERN_TORCH}/lib/libc10_cuda.so INTERFACE_LINK_LIBRARIES torch::c10)
+  endif()
 endif()
