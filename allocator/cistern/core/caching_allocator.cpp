@@ -248,7 +248,7 @@ FreeOutcome CachingAllocator::free(Address address) {
 }
 
 std::optional<LiveBlock> CachingAllocator::find(Address address) const {
-  const Heap* heap = addresses_.find(address);
+  Heap* heap = addresses_.find(address);
   if (heap == nullptr) return std::nullopt;
   const std::scoped_lock lock(heap->lock());
   const BlockIndex block = heap->find_live(address).block;

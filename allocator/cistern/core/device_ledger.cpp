@@ -29,7 +29,7 @@ void DeviceLedger::lock_all() const {
   mutex_.lock();
   for (Heap* heap : heaps_) {
     heap->lock().lock();
-    heap->end_rest();
+    if (!CISTERN_MUTANT(I6_rest_not_ended_by_looking)) heap->end_rest();
   }
 }
 

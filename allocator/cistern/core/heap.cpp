@@ -17,6 +17,11 @@ BlockIndex Heap::find_exactly(const Need& need) noexcept {
   return index_[index_number(need.small)].fit_exactly(blocks_, bytes);
 }
 
+void Heap::release_resting() noexcept {
+  release(latest_.live);
+  latest_.resting = false;
+}
+
 void Heap::record_use(BlockIndex index, StreamId user) {
   streams_.record_use(index, user);
   blocks_[index].streams = !CISTERN_MUTANT(I8_use_forgotten);

@@ -60,7 +60,10 @@ class Heap {
   /// Grants the resting block. Requires rests_for() and admits().
   Address retake(const Need& need) noexcept;
   /// The latest take is as any other from now on, and its block, if it rests, like any free block.
-  void end_rest() noexcept;
+  void end_rest() noexcept {
+    if (latest_.resting) [[unlikely]] release_resting();
+    latest_.address = 0;
+  }
 
   // --- streams ------------------------------------------------------------------------------------------------------
   bool used_by_streams(BlockIndex block) const noexcept { return blocks_[block].streams; }
@@ -121,6 +124,7 @@ class Heap {
   void resize_free(BlockIndex block, Address address, std::size_t bytes) noexcept;
   /// A live block leaves the table of addresses and becomes free.
   void release(Live live) noexcept;
+  void release_resting() noexcept;
   /// A block that is in no bin becomes free, and one with its free neighbours.
   void become_free(BlockIndex block, std::uint64_t last_free) noexcept;
   /// Free bytes beside a block with memory cannot be given back whole: they count as split.

@@ -138,7 +138,7 @@ void Heap::consider_run(BlockIndex run, std::size_t bytes, Window& best) const n
 }
 
 std::optional<Claim> Heap::claim_growth(const Need& need, std::size_t wish_bytes) {
-  if (!CISTERN_MUTANT(I2_rest_not_ended_by_growth)) end_rest();
+  end_rest();
   blocks_.prepare(kRoom);
   const std::size_t bytes = need.span_bytes(rules_.least_block_bytes);
   const bool small = index_number(need.small) == 0;
@@ -233,7 +233,7 @@ std::size_t Heap::whole_granules(const Block& block, bool whole_ranges) const no
 }
 
 std::optional<Claim> Heap::claim_idle(std::size_t bytes, std::uint64_t idle_frees, bool whole_ranges) {
-  end_rest();
+  if (!CISTERN_MUTANT(I10_rest_not_ended_by_trim)) end_rest();
   blocks_.prepare(kRoom);
   BlockIndex best = kNoBlock;
   std::size_t best_bytes = 0;

@@ -67,7 +67,7 @@ inline Address Heap::place(const Block& block, const Need& need) const noexcept 
     latest_.resting = true;
     return;
   }
-  end_rest();
+  latest_.address = 0;  // no block rests: find_live() looked
   release(live);
 }
 
@@ -96,11 +96,6 @@ inline Address Heap::place(const Block& block, const Need& need) const noexcept 
   gauges_.took(need.requested_bytes, need.granted_bytes);
   log(EventKind::kAllocate, latest_.address, need.requested_bytes, need.granted_bytes, stream);
   return latest_.address;
-}
-
-[[gnu::always_inline]] inline void Heap::end_rest() noexcept {
-  if (latest_.resting) [[unlikely]] release(latest_.live);
-  latest_ = {};
 }
 
 inline bool Heap::beside_memory(const Block& block) const noexcept {
