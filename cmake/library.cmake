@@ -14,7 +14,7 @@ function(cistern_configure_library target kind)
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:cistern_warnings>)
   set_target_properties(${target} PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
-    VISIBILITY_INLINES_HIDDEN ON INSTALL_RPATH "$ORIGIN")
+    VISIBILITY_INLINES_HIDDEN ON INSTALL_RPATH "$ORIGIN" BUILD_RPATH_USE_ORIGIN ON)
   if(kind STREQUAL "SHARED")
     # Shows namespace cistern only; what other libraries' templates left in our objects stays inside.
     set(map ${PROJECT_SOURCE_DIR}/cmake/exports.map)

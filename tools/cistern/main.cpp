@@ -1,10 +1,12 @@
 #include <exception>
 #include <iostream>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "errors.hpp"
 #include "replay_command.hpp"
+#include "run_command.hpp"
 
 namespace {
 
@@ -18,16 +20,20 @@ int complain(const char* what, int exit_code) {
 int main(int argc, char** argv) {
   using namespace cistern::cli;
   try {
-    CLI::App app{"cistern: works on recorded traces of an allocator, without torch or a device"};
+    CLI::App app{"cistern: runs programs under the allocator, and works on the traces it recorded"};
     app.require_subcommand(1);
     ReplayArguments replay;
     add_replay_command(app, replay);
+    RunArguments run;
+    const CLI::App* run_app = add_run_command(app, run);
+    const std::vector<char*> ours = take_command(argc, argv, run);
     try {
-      app.parse(argc, argv);
+      app.parse(static_cast<int>(ours.size()), ours.data());
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) return app.exit(error);  // --help
       throw UsageError(error.what() + std::string(" (cistern --help tells more)"));
     }
+    if (run_app->parsed()) return run_command(run);
     run_replay(replay, std::cout);
     if (!std::cout.flush()) throw DataError("cannot write to the standard output");
     return kSuccess;

@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "cistern/adapters/registry.hpp"
 #include "cistern/observe/trace.hpp"
 #include "cistern/sources/host_source.hpp"
 
@@ -190,6 +191,7 @@ CachingAllocator& install_cpu(const Options& options) {
   if (CpuAllocator* present = installed.load(std::memory_order_acquire)) return present->core();
   auto* allocator = std::make_unique<CpuAllocator>(with_environment(options)).release();
   installed.store(allocator, std::memory_order_release);
+  register_device("cpu", allocator->core());
   c10::SetCPUAllocator(allocator, 255);
   // A child of fork has only the forking thread: no lock may be held by another one at that moment.
   pthread_atfork([] { installed.load()->core().lock_for_fork(); }, [] { installed.load()->core().unlock_after_fork(); },
