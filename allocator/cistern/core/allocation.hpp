@@ -28,6 +28,7 @@ struct Allocation {
 struct LiveBlock : Allocation {
   StreamId stream;
   PoolId pool;
+  bool used_elsewhere = false;  ///< Other streams were recorded: a free makes it pending.
 };
 
 struct RangePlace {

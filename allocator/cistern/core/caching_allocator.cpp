@@ -71,14 +71,16 @@ inline Need CachingAllocator::round(const Request& request) const noexcept {
   bool events_due = false;
   {
     const std::scoped_lock lock(heap.lock());
-    if (heap.rests_for(need) && heap.admits(need)) {
-      address = heap.retake(need);
-    } else {
-      const BlockIndex block = heap.find(need);
-      if (block == kNoBlock) return 0;
-      if (heap.has_room() && heap.admits(need)) [[likely]] address = heap.take(block, need);
+    if (heap.has_room() && heap.admits(need)) [[likely]] {
+      if (heap.rests_for(need)) {
+        address = heap.retake(need);
+      } else {
+        const BlockIndex block = heap.find(need);
+        if (block == kNoBlock) return 0;
+        address = heap.take(block, need);
+      }
+      events_due = heap.events().due();
     }
-    events_due = heap.events().due();
   }
   if (address == 0) [[unlikely]] return take_with_ledger(heap, need, &Heap::find);
   after_operation(heap, events_due);
@@ -253,7 +255,8 @@ std::optional<LiveBlock> CachingAllocator::find(Address address) const {
   const std::scoped_lock lock(heap->lock());
   const BlockIndex block = heap->find_live(address).block;
   if (block == kNoBlock) return std::nullopt;
-  return LiveBlock{{address, heap->block(block).requested_bytes, heap->block(block).bytes}, heap->stream, heap->pool};
+  return LiveBlock{{address, heap->block(block).requested_bytes, heap->block(block).bytes}, heap->stream, heap->pool,
+                   heap->used_by_streams(block)};
 }
 
 std::optional<RangePlace> CachingAllocator::find_range(Address address) const {

@@ -54,6 +54,8 @@ class CachingAllocator {
 
   /// The live grant at the address, if there is one. Cost: O(1), one lock.
   std::optional<LiveBlock> find(Address address) const;
+  /// Whether a block that starts there was freed, and a stream still uses it. Cost: O(such blocks of a heap), one lock.
+  bool is_pending(Address address) const;
   /// The range that holds the address, be it granted or not. Cost: O(ranges of a heap), one lock.
   std::optional<RangePlace> find_range(Address address) const;
 
@@ -79,6 +81,8 @@ class CachingAllocator {
 
   /// Fails: throws std::length_error beyond kMaxPools at once.
   PoolId create_pool(const PoolOptions& options = {});
+  /// For allocations from now on; see PoolOptions::own_granules.
+  void set_own_granules(PoolId pool, bool own);
   /// While a pool is held nothing of it is given back, remapped or trimmed, whatever asks. Counted.
   void hold_pool(PoolId pool);
   void release_pool(PoolId pool);

@@ -51,6 +51,8 @@ struct Options {
   // Set by adapters, not by users.
   std::size_t least_block_bytes = 512;    ///< Block sizes and addresses are multiples; a power of two.
   std::size_t small_block_bytes = kMiB;   ///< Blocks below live in ranges of their own.
+
+  friend bool operator==(const Options&, const Options&) = default;
 };
 
 /// Where a configuration is wrong: which key, at which character (from 0), and one sentence with the nearest valid key.

@@ -43,6 +43,11 @@ PoolId CachingAllocator::create_pool(const PoolOptions& options) {
   return pool;
 }
 
+void CachingAllocator::set_own_granules(PoolId pool, bool own) {
+  const std::scoped_lock growth(growth_mutex_);
+  pool_of(pool).own_granules = own;
+}
+
 void CachingAllocator::hold_pool(PoolId pool) {
   const std::scoped_lock growth(growth_mutex_);
   ++pool_of(pool).holds;

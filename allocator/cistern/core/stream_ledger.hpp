@@ -1,6 +1,7 @@
 // What keeps a freed block from being reused: the streams that were recorded on it, and their open fences.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -44,6 +45,12 @@ class StreamLedger {
   /// The fence is done, or the owner stream was ordered behind it. Returns the block if it was its last one.
   /// A fence that is not open any more is ignored: another thread closed it.
   std::optional<BlockIndex> close(const OpenFence& fence);
+
+  /// Whether the predicate holds of a block with open fences.
+  template <class Predicate>
+  bool any_block(Predicate predicate) const {
+    return std::any_of(open_counts_.begin(), open_counts_.end(), [&](const auto& one) { return predicate(one.first); });
+  }
 
   bool has_unfenced() const noexcept { return unfenced_count_ != 0; }
   bool empty() const noexcept { return open_counts_.empty(); }

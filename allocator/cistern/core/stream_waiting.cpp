@@ -5,6 +5,13 @@
 
 namespace cistern {
 
+bool CachingAllocator::is_pending(Address address) const {
+  Heap* heap = addresses_.find(address);
+  if (heap == nullptr) return false;
+  const std::scoped_lock lock(heap->lock());
+  return heap->streams().any_block([&](BlockIndex block) { return heap->block(block).address == address; });
+}
+
 void CachingAllocator::attach_fences(Heap& heap, std::vector<StreamLedger::OpenFence>& users) {
   // Recorded with no lock held: a driver may block here when its launch queue is full.
   for (StreamLedger::OpenFence& user : users) user.fence = fences_->record(user.stream);
