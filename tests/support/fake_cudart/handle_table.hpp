@@ -39,6 +39,11 @@ class HandleTable {
     free_.push_back(index);
   }
 
+  void clear() {
+    slots_.clear();
+    free_.clear();
+  }
+
   std::size_t size() const { return slots_.size() - free_.size(); }
 
   template <class Visit>

@@ -151,12 +151,13 @@ struct Runtime {
   std::map<std::uint64_t, Physical> physicals;
   std::uint64_t next_physical = 1;
 
-  HandleTable<cudaStream_t, Stream*> streams;
-  HandleTable<cudaEvent_t, std::shared_ptr<Event>> events;
+  HandleTable<cudaStream_t, Stream*> streams{0x5'0000'0000};
+  HandleTable<cudaEvent_t, std::shared_ptr<Event>> events{0x6'0000'0000};
   std::vector<std::unique_ptr<Stream>> every_stream;
   std::set<Stream*> busy;  ///< Have work that is not done.
   std::set<std::shared_ptr<Capture>> captures;
-  std::map<cudaGraph_t, std::unique_ptr<Graph>> graphs;
+  std::map<cudaGraph_t, std::shared_ptr<Graph>> graphs;
+  std::map<cudaGraphExec_t, std::shared_ptr<void>> executables;
   std::uint64_t next_id = 1;
 
   std::map<std::string, std::uint64_t, std::less<>> calls;

@@ -1,0 +1,127 @@
+#include "physical_memory.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
+
+namespace fake_cudart {
+namespace {
+
+// Stretches are never reused and given back by punching holes, so a file grows without end, sparsely. What an
+// importer must know of a stretch lies far behind all of them, found by the number of its first granule.
+constexpr std::uint64_t kRecordsBegin = std::uint64_t{1} << 50;
+constexpr std::uint64_t kFileBytes = kRecordsBegin + (std::uint64_t{1} << 40);
+
+struct Record {
+  std::uint64_t bytes = 0;
+  CUmemAllocationProp properties{};
+};
+
+off_t record_position(std::uint64_t offset) {
+  return static_cast<off_t>(kRecordsBegin + offset / kGranuleBytes * sizeof(Record));
+}
+
+int open_file(Device& device) {
+  if (device.file < 0) {
+    device.file = memfd_create("fake_cudart", MFD_CLOEXEC);
+    if (device.file >= 0 && ftruncate(device.file, static_cast<off_t>(kFileBytes)) != 0) {
+      close(device.file);
+      device.file = -1;
+    }
+  }
+  return device.file;
+}
+
+bool same_file(int a, int b) {
+  struct stat first = {};
+  struct stat second = {};
+  return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
+}  // namespace
+
+CUresult create_physical(Runtime& state, std::uint64_t* id, std::size_t bytes, const CUmemAllocationProp& properties) {
+  if (bytes == 0 || bytes % kGranuleBytes != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (properties.type != CU_MEM_ALLOCATION_TYPE_PINNED || properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!state.has_device(properties.location.id)) return CUDA_ERROR_INVALID_DEVICE;
+  Device& device = state.devices[static_cast<std::size_t>(properties.location.id)];
+  const int file = open_file(device);
+  if (file < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  if (!state.claim(properties.location.id, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  Physical physical{.device = properties.location.id,
+                    .bytes = bytes,
+                    .file = file,
+                    .offset = device.file_end,
+                    .properties = properties,
+                    .handle_count = 1};
+  device.file_end += bytes;
+  const Record record{bytes, properties};
+  if (pwrite(file, &record, sizeof record, record_position(physical.offset)) != sizeof record) {
+    state.refund(physical.device, bytes);
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  }
+  *id = state.next_physical++;
+  state.physicals.emplace(*id, physical);
+  return CUDA_SUCCESS;
+}
+
+void drop_unreferenced(Runtime& state, std::uint64_t id) {
+  const Physical& physical = state.physicals.at(id);
+  if (physical.handle_count != 0 || physical.mapping_count != 0) return;
+  if (physical.owned) {
+    fallocate(physical.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(physical.offset),
+              static_cast<off_t>(physical.bytes));
+    state.refund(physical.device, physical.bytes);
+  } else {
+    close(physical.file);
+  }
+  state.physicals.erase(id);
+}
+
+CUresult export_physical(const Physical& physical, int* descriptor) {
+  if (!(physical.properties.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  // Opened anew, for a position of its own, which travels with the descriptor.
+  const std::string path = "/proc/self/fd/" + std::to_string(physical.file);
+  *descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (*descriptor < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  lseek(*descriptor, static_cast<off_t>(physical.offset), SEEK_SET);
+  return CUDA_SUCCESS;
+}
+
+CUresult import_physical(Runtime& state, std::uint64_t* id, int descriptor) {
+  const off_t position = lseek(descriptor, 0, SEEK_CUR);
+  Record record;
+  if (position < 0 || pread(descriptor, &record, sizeof record, record_position(static_cast<std::uint64_t>(
+                                                                    position))) != sizeof record ||
+      record.bytes == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (auto& [known, physical] : state.physicals) {
+    if (physical.offset == static_cast<std::uint64_t>(position) && same_file(physical.file, descriptor)) {
+      ++physical.handle_count;
+      *id = known;
+      return CUDA_SUCCESS;
+    }
+  }
+  const int file = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (file < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  *id = state.next_physical++;
+  state.physicals.emplace(*id, Physical{.device = record.properties.location.id,
+                                        .bytes = record.bytes,
+                                        .file = file,
+                                        .offset = static_cast<std::uint64_t>(position),
+                                        .properties = record.properties,
+                                        .handle_count = 1,
+                                        .owned = false});
+  return CUDA_SUCCESS;
+}
+
+}  // namespace fake_cudart
