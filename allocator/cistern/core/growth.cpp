@@ -9,7 +9,8 @@
 namespace cistern {
 namespace {
 
-/// Gives a claim back unless it was finished, whatever ends the attempt: a refusal, or the host without memory.
+/// Gives a claim back unless it was finished, whatever ends the attempt: a refusal, the host without memory, a fault of
+/// the driver.
 class ClaimGuard {
  public:
   ClaimGuard(Heap& heap, const Claim& claim) noexcept : heap_(heap), claim_(&claim) {}
@@ -27,12 +28,30 @@ class ClaimGuard {
   const Claim* claim_;
 };
 
-/// enter() puts into our tables what the source already gave; without host memory for that, undo() comes first.
+/// A part of the budget, given back unless the memory it was claimed for is there.
+class BudgetClaim {
+ public:
+  BudgetClaim(Budget& budget, std::size_t bytes) noexcept
+      : budget_(budget), bytes_(budget.claim(bytes) ? bytes : 0) {}
+  ~BudgetClaim() {
+    if (bytes_ != 0 && !CISTERN_MUTANT(I12_budget_not_refunded)) budget_.refund(bytes_);
+  }
+  BudgetClaim(const BudgetClaim&) = delete;
+  BudgetClaim& operator=(const BudgetClaim&) = delete;
+  explicit operator bool() const noexcept { return bytes_ != 0; }
+  void spent() noexcept { bytes_ = 0; }
+
+ private:
+  Budget& budget_;
+  std::size_t bytes_;
+};
+
+/// enter() puts into our tables what the source already gave, or asks it for more; if that throws, undo() comes first.
 template <class Enter, class Undo>
 void enter_or_undo(Enter enter, Undo undo) {
   try {
     enter();
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
     if (!CISTERN_MUTANT(I12_range_leaked)) undo();
     throw;
   }
@@ -76,12 +95,13 @@ bool CachingAllocator::commit_for(Heap& heap, const Need& need, Grower& grower) 
     {
       ClaimGuard guard(heap, *claim);
       if (!wished) remap_for(heap, need, hole_bytes);
-      if (!heap.budget.claim(hole_bytes)) {
+      BudgetClaim budget(heap.budget, hole_bytes);
+      if (!budget) {
         refusal = Refusal::kLimit;
       } else if (!commit_claim(heap, *claim)) {
-        if (!CISTERN_MUTANT(I12_budget_not_refunded)) heap.budget.refund(hole_bytes);
         refusal = Refusal::kSource;
       } else {
+        budget.spent();
         guard.finished();
         if (options_.strategy == Strategy::kPreallocate && preallocated_bytes_ == 0) preallocated_bytes_ = hole_bytes;
         return true;
@@ -99,17 +119,22 @@ bool CachingAllocator::commit_for(Heap& heap, const Need& need, Grower& grower) 
 
 bool CachingAllocator::commit_claim(Heap& heap, const Claim& claim) {
   std::size_t done = 0;
-  for (; done < claim.pieces.size(); ++done) {
-    const Claim::Piece& piece = claim.pieces[done];
-    if (!piece.hole) continue;
-    ++source_calls_.commit;
-    if (source_.commit(claim.range.id, piece.offset, piece.bytes) == piece.bytes) continue;
-    ++source_calls_.refused;
+  const auto roll_back = [&] {
     while (done-- > 0) {
       if (!claim.pieces[done].hole || CISTERN_MUTANT(I12_half_a_commit_kept)) continue;
       ++source_calls_.decommit;
       source_.decommit(claim.range.id, claim.pieces[done].offset, claim.pieces[done].bytes);
     }
+  };
+  for (; done < claim.pieces.size(); ++done) {
+    const Claim::Piece& piece = claim.pieces[done];
+    if (!piece.hole) continue;
+    ++source_calls_.commit;
+    std::size_t committed = 0;
+    enter_or_undo([&] { committed = source_.commit(claim.range.id, piece.offset, piece.bytes); }, roll_back);
+    if (committed == piece.bytes) continue;
+    ++source_calls_.refused;
+    roll_back();
     return false;
   }
   ledger_.with_all_locked([&] {
@@ -155,13 +180,13 @@ bool CachingAllocator::commit_whole(Heap& heap, const Need& need, Grower& grower
   for (std::size_t bytes = std::max(wish_bytes(heap, need), least);;
        bytes = std::max(least, round_down(bytes - bytes / 8, granule))) {
     Refusal refusal = Refusal::kLimit;
-    if (heap.budget.claim(bytes)) {
+    if (BudgetClaim budget(heap.budget, bytes); budget) {
       if (take_segment(heap, need, bytes)) {
+        budget.spent();
         if (options_.strategy == Strategy::kPreallocate && preallocated_bytes_ == 0) preallocated_bytes_ = bytes;
         return true;
       }
       refusal = Refusal::kSource;
-      heap.budget.refund(bytes);
     }
     if (bytes == least) {
       grower = {refusal, least};
@@ -177,19 +202,22 @@ bool CachingAllocator::take_segment(Heap& heap, const Need& need, std::size_t by
     ++source_calls_.refused;
     return false;
   }
-  ++source_calls_.commit;
-  if (source_.commit(range->id, 0, bytes) != bytes) {
-    ++source_calls_.refused;
+  const auto unreserve = [&] {
     ++source_calls_.unreserve;
     source_.unreserve(range->id);
+  };
+  ++source_calls_.commit;
+  std::size_t committed = 0;
+  enter_or_undo([&] { committed = source_.commit(range->id, 0, bytes); }, unreserve);
+  if (committed != bytes) {
+    ++source_calls_.refused;
+    unreserve();
     return false;
   }
   const auto give_back = [&] {
     ++source_calls_.decommit;
     source_.decommit(range->id, 0, bytes);
-    ++source_calls_.unreserve;
-    source_.unreserve(range->id);
-    heap.budget.refund(bytes);
+    unreserve();
   };
   enter_or_undo([&] { addresses_.add(range->address, bytes, &heap); }, give_back);
   enter_or_undo(
