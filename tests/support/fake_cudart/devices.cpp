@@ -42,7 +42,7 @@ cudaError_t describe(const Runtime& state, cudaDeviceProp* out, int device) {
   out->multiProcessorCount = kProcessors;
   out->textureAlignment = 512;
   out->canMapHostMemory = out->unifiedAddressing = out->managedMemory = out->concurrentManagedAccess = 1;
-  out->concurrentKernels = out->cooperativeLaunch = out->streamPrioritiesSupported = out->memoryPoolsSupported = 1;
+  out->concurrentKernels = out->cooperativeLaunch = out->streamPrioritiesSupported = 1;
   out->l2CacheSize = 50 << 20;
   out->memoryBusWidth = 5120;
   out->pciBusID = device + 1;
@@ -86,7 +86,6 @@ int attribute_of(int device, cudaDeviceAttr attribute) {
     case cudaDevAttrConcurrentManagedAccess:
     case cudaDevAttrStreamPrioritiesSupported:
     case cudaDevAttrCooperativeLaunch:
-    case cudaDevAttrMemoryPoolsSupported:
     case cudaDevAttrHostRegisterSupported:
     case cudaDevAttrCanMapHostMemory:
       return 1;
