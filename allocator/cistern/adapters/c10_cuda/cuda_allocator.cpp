@@ -1,0 +1,150 @@
+#include "cistern/adapters/c10_cuda/cuda_allocator.hpp"
+
+#include <c10/core/impl/GPUTrace.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "cistern/adapters/c10_cuda/stream_names.hpp"
+#include "cistern/base/units.hpp"
+
+namespace cistern {
+namespace {
+
+c10::Device cuda(c10::DeviceIndex index) noexcept { return c10::Device(c10::kCUDA, index); }
+
+c10::DeviceIndex current_device() {
+  c10::DeviceIndex index = 0;
+  C10_CUDA_CHECK(c10::cuda::GetDevice(&index));
+  return index;
+}
+
+void* pointer(Address address) noexcept { return reinterpret_cast<void*>(address); }
+Address address_of(const void* data) noexcept { return reinterpret_cast<Address>(data); }
+
+}  // namespace
+
+CudaAllocator::CudaAllocator(DriverApi driver, const Options& options, CUDAAllocator* previous,
+                             std::function<void(CudaDevice&)> made)
+    : devices_(std::move(driver), options,
+               [this, made = std::move(made)](CudaDevice& device) {
+                 device.listen(history_.listening());
+                 made(device);
+               }),
+      previous_(previous),
+      misuse_(options.misuse) {}
+
+void CudaAllocator::init(int device_count) { devices_.set_count(device_count); }
+bool CudaAllocator::initialized() { return devices_.count() != 0; }
+
+CudaDevice& CudaAllocator::device_of(DeviceIndex index) {
+  if (CudaDevice* device = devices_.find(index)) [[likely]] return *device;
+  return as_torch_errors([&]() -> CudaDevice& {
+    if (devices_.count() == 0) init(devices_.driver().device_count());  // nobody else did: installed after torch began
+    return devices_.at(index);
+  });
+}
+
+c10::DataPtr CudaAllocator::allocate(std::size_t bytes) {
+  const DeviceIndex index = current_device();
+  if (bytes == 0) return {nullptr, nullptr, &delete_block, cuda(index)};
+  CudaDevice& device = device_of(index);
+  const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(index);
+  void* data = take(device, identify_stream(device, stream), bytes);
+  return {data, data, &delete_block, cuda(index)};
+}
+
+void* CudaAllocator::raw_alloc(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  const DeviceIndex index = current_device();
+  CudaDevice& device = device_of(index);
+  return take(device, identify_stream(device, c10::cuda::getCurrentCUDAStream(index)), bytes);
+}
+
+void* CudaAllocator::raw_alloc_with_stream(std::size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return nullptr;
+  CudaDevice& device = device_of(current_device());
+  return take(device, as_torch_errors([&] { return device.fences().identify(stream); }), bytes);
+}
+
+bool CudaAllocator::observed() const {
+  return history_.listening() || c10::impl::GPUTrace::haveState || c10::memoryProfilingEnabled();
+}
+
+inline void* CudaAllocator::take(CudaDevice& device, StreamId stream, std::size_t bytes) {
+  if (devices_.is_forked_child()) [[unlikely]] {
+    C10_THROW_ERROR(Error, "cistern: a child of fork cannot allocate CUDA memory; start the process by spawn");
+  }
+  Request request;
+  request.bytes = bytes;
+  request.stream = stream;
+  PoolPlace place;
+  place.allocator = &device.allocator();
+  if (pools_.routing()) [[unlikely]] {
+    if (auto wanted = pools_.route(device.index(), static_cast<cudaStream_t>(device.fences().handle_of(stream)))) {
+      place = std::move(*wanted);
+      request.pool = place.pool;
+    }
+  }
+  if (observed()) [[unlikely]] return take_observed(device, place, request);
+  return take_from(device, place, request);
+}
+
+void* CudaAllocator::take_from(CudaDevice& device, const PoolPlace& place, const Request& request) {
+  return as_torch_errors([&]() -> void* {
+    const auto allocation = place.allocator->allocate(request);
+    if (allocation) [[likely]] return pointer(allocation->address);
+    return pointer(retry_or_throw(device, place, request, allocation.error()));
+  });
+}
+
+void CudaAllocator::raw_delete(void* data) {
+  if (data == nullptr || as_torch_errors([&] { return give(data); })) return;
+  if (previous_ != nullptr) return previous_->raw_delete(data);
+  char text[160];
+  std::snprintf(text, sizeof text,
+                "cistern: raw_delete of %p, which is no live CUDA block: freed before, inside a block, or never granted",
+                data);
+  C10_THROW_ERROR(Error, text);
+}
+
+bool CudaAllocator::give(void* data) {
+  if (observed()) [[unlikely]] return give_observed(data);
+  const CudaDevices::Freed freed = devices_.free(address_of(data));
+  if (!isEnabled() && freed.device != nullptr) [[unlikely]] freed.device->allocator().trim();
+  return freed.outcome != FreeOutcome::kNotLive;
+}
+
+/// Must not throw: it runs in destructors.
+void CudaAllocator::delete_block(void* data) {
+  if (data == nullptr) return;
+  CudaAllocator& self = *installed_cuda_allocator();
+  try {
+    if (self.give(data)) [[likely]] return;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "cistern: while freeing %p: %s\n", data, error.what());
+    return;
+  }
+  std::fprintf(stderr, "cistern: free of %p, which is no live CUDA block: freed twice, or never granted\n", data);
+  if (self.misuse_ == Misuse::kAbort) std::abort();
+}
+
+void CudaAllocator::recordStream(const c10::DataPtr& data, c10::cuda::CUDAStream stream) {
+  // Another deleter: memory of another process, or of whoever was in charge before us.
+  if (data.get() == nullptr || data.get_deleter() != &delete_block || devices_.is_forked_child()) return;
+  const auto owner = devices_.find_owner(address_of(data.get()));
+  TORCH_CHECK(owner, "cistern: recordStream of ", data.get(), ", which is no live CUDA block");
+  as_torch_errors([&] {
+    owner->allocator->record_stream(owner->block.address,
+                                    owner->device->fences().identify(stream.stream(), stream.device_index()));
+  });
+}
+
+void CudaAllocator::copy_data(void* to, const void* from, std::size_t bytes) const {
+  C10_CUDA_CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToDevice));
+}
+
+}  // namespace cistern

@@ -1,0 +1,56 @@
+// Memory that others use: other processes by IPC, other devices as peers, and copies between devices.
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include "cistern/adapters/c10_cuda/cuda_allocator.hpp"
+
+namespace cistern {
+
+void CudaAllocator::enablePeerAccess(DeviceIndex index, DeviceIndex peer) {
+  // `index` is to reach memory of `peer`.
+  CudaDevice& owner = device_of(peer);
+  as_torch_errors([&] {
+    if (owner.vmm() != nullptr) owner.vmm()->add_peer(index);
+  });
+  const c10::cuda::CUDAGuard guard(index);
+  const cudaError_t code = cudaDeviceEnablePeerAccess(peer, 0);
+  if (code == cudaErrorPeerAccessAlreadyEnabled) {
+    (void)cudaGetLastError();
+  } else {
+    C10_CUDA_CHECK(code);
+  }
+}
+
+// Memory that was mapped by granules, unlike that of cudaMalloc, is copied between devices without peer access by the
+// peer call only.
+cudaError_t CudaAllocator::memcpyAsync(void* to, int to_device, const void* from, int from_device, std::size_t bytes,
+                                       cudaStream_t stream, bool peers) {
+  if (peers || to_device == from_device) return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+  return cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, stream);
+}
+
+void* CudaAllocator::getBaseAllocation(void* data, std::size_t* bytes) {
+  const auto address = reinterpret_cast<Address>(data);
+  const auto owner = devices_.find_owner(address);
+  TORCH_CHECK(owner, "cistern: getBaseAllocation of ", data, ", which is no live CUDA block");
+  const auto range = owner->allocator->find_range(address)->range;
+  if (owner->allocator->source_traits().whole_only) {
+    if (bytes != nullptr) *bytes = range.bytes;
+    return reinterpret_cast<void*>(range.address);
+  }
+  // The driver knows granules: those under the block are what it could export.
+  const std::size_t granule = owner->allocator->source_traits().granule_bytes;
+  const Address base = address / granule * granule;
+  if (bytes != nullptr) *bytes = (address + owner->block.granted_bytes - base + granule - 1) / granule * granule;
+  return reinterpret_cast<void*>(base);
+}
+
+c10::cuda::CUDACachingAllocator::ShareableHandle CudaAllocator::shareIpcHandle(void*) {
+  C10_THROW_ERROR(Error, "cistern: sharing CUDA memory with other processes is not supported yet; copy through the host");
+}
+
+std::shared_ptr<void> CudaAllocator::getIpcDevPtr(std::string) {
+  C10_THROW_ERROR(Error, "cistern: memory of other processes is not supported yet; copy through the host");
+}
+
+}  // namespace cistern
