@@ -152,7 +152,8 @@ cudaError_t capture_wait(Runtime& state, Stream& stream, const Event& event) {
   stream.capture = event.capture;
   stream.capture->streams.insert(&stream);
   for (GraphNode* node : event.captured_after) {
-    if (std::find(stream.capture_tail.begin(), stream.capture_tail.end(), node) == stream.capture_tail.end()) {
+    if (std::find(stream.capture_tail.begin(), stream.capture_tail.end(), node) ==
+        stream.capture_tail.end()) {
       stream.capture_tail.push_back(node);
     }
   }
@@ -183,9 +184,10 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* 
   });
 }
 
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status, unsigned long long* id,
-                                     cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
-                                     const cudaGraphEdgeData** edges, std::size_t* count) {
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status,
+                                     unsigned long long* id, cudaGraph_t* graph,
+                                     const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges,
+                                     std::size_t* count) {
   return runtime_call(__func__, [=](Runtime& state) {
     const Stream* stream = find_stream(state, handle);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;

@@ -28,10 +28,11 @@ struct Capture {
   bool invalidated = false;
 };
 
-/// Fails, and invalidates the captures at fault, where a potentially unsafe call is prohibited to this thread.
+/// Fails, and invalidates the captures at fault, where a potentially unsafe call is prohibited to this
+/// thread.
 cudaError_t refuse_unsafe(Runtime& state);
-/// The same for work on `stream` that would be ordered with a capturing stream behind its back: the legacy stream
-/// while a blocking stream of the device captures.
+/// The same for work on `stream` that would be ordered with a capturing stream behind its back: the legacy
+/// stream while a blocking stream of the device captures.
 cudaError_t refuse_implicit_order(Runtime& state, const Stream& stream);
 /// The same for a call that cannot be about a capturing stream, such as waiting for it.
 cudaError_t refuse_captured(Stream& stream);

@@ -6,8 +6,12 @@ namespace fake_cudart {
 namespace {
 
 /// A device's context is its number, counted from 1.
-CUcontext context_of(int device) { return reinterpret_cast<CUcontext>(static_cast<std::intptr_t>(device) + 1); }
-int device_of(CUcontext context) { return static_cast<int>(reinterpret_cast<std::intptr_t>(context)) - 1; }
+CUcontext context_of(int device) {
+  return reinterpret_cast<CUcontext>(static_cast<std::intptr_t>(device) + 1);
+}
+int device_of(CUcontext context) {
+  return static_cast<int>(reinterpret_cast<std::intptr_t>(context)) - 1;
+}
 
 CUresult refuse(const char* function) {
   return driver_call(function, [](Runtime&) { return CUDA_ERROR_NOT_SUPPORTED; });
@@ -78,7 +82,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
 }
 
 CUresult cuPointerGetAttribute(void* out, CUpointer_attribute attribute, CUdeviceptr address) {
-  return driver_call(__func__, [=](Runtime& state) { return pointer_attribute(state, out, attribute, address); });
+  return driver_call(__func__,
+                     [=](Runtime& state) { return pointer_attribute(state, out, attribute, address); });
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* count, CUfunction, int, std::size_t) {
@@ -88,22 +93,44 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* count, CUfunction, int
   });
 }
 
-CUresult cuFuncGetAttribute(int*, CUfunction_attribute, CUfunction) { return refuse(__func__); }
-CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return refuse(__func__); }
-CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return refuse(__func__); }
-CUresult cuModuleLoad(CUmodule*, const char*) { return refuse(__func__); }
-CUresult cuModuleLoadData(CUmodule*, const void*) { return refuse(__func__); }
-CUresult cuModuleLoadDataEx(CUmodule*, const void*, unsigned, CUjit_option*, void**) { return refuse(__func__); }
-CUresult cuModuleUnload(CUmodule) { return refuse(__func__); }
-CUresult cuModuleGetFunction(CUfunction*, CUmodule, const char*) { return refuse(__func__); }
-CUresult cuLinkCreate(unsigned, CUjit_option*, void**, CUlinkState*) { return refuse(__func__); }
-CUresult cuLinkAddData(CUlinkState, CUjitInputType, void*, std::size_t, const char*, unsigned, CUjit_option*, void**) {
+CUresult cuFuncGetAttribute(int*, CUfunction_attribute, CUfunction) {
   return refuse(__func__);
 }
-CUresult cuLinkComplete(CUlinkState, void**, std::size_t*) { return refuse(__func__); }
+CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) {
+  return refuse(__func__);
+}
+CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) {
+  return refuse(__func__);
+}
+CUresult cuModuleLoad(CUmodule*, const char*) {
+  return refuse(__func__);
+}
+CUresult cuModuleLoadData(CUmodule*, const void*) {
+  return refuse(__func__);
+}
+CUresult cuModuleLoadDataEx(CUmodule*, const void*, unsigned, CUjit_option*, void**) {
+  return refuse(__func__);
+}
+CUresult cuModuleUnload(CUmodule) {
+  return refuse(__func__);
+}
+CUresult cuModuleGetFunction(CUfunction*, CUmodule, const char*) {
+  return refuse(__func__);
+}
+CUresult cuLinkCreate(unsigned, CUjit_option*, void**, CUlinkState*) {
+  return refuse(__func__);
+}
+CUresult cuLinkAddData(CUlinkState, CUjitInputType, void*, std::size_t, const char*, unsigned, CUjit_option*,
+                       void**) {
+  return refuse(__func__);
+}
+CUresult cuLinkComplete(CUlinkState, void**, std::size_t*) {
+  return refuse(__func__);
+}
 CUresult cuTensorMapEncodeTiled(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
-                                const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
-                                CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+                                const cuuint64_t*, const cuuint32_t*, const cuuint32_t*,
+                                CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
+                                CUtensorMapFloatOOBfill) {
   return refuse(__func__);
 }
 }

@@ -122,11 +122,13 @@ void fakecuda_reset(int device_count, std::size_t device_bytes) {
 }
 
 void fakecuda_set_device_bytes(int device, std::size_t bytes) {
-  control_call([&](Runtime& state) { state.devices.at(static_cast<std::size_t>(device)).limit_bytes = bytes; });
+  control_call(
+      [&](Runtime& state) { state.devices.at(static_cast<std::size_t>(device)).limit_bytes = bytes; });
 }
 
 std::size_t fakecuda_used_bytes(int device) {
-  return control_call([&](Runtime& state) { return state.devices.at(static_cast<std::size_t>(device)).used_bytes; });
+  return control_call(
+      [&](Runtime& state) { return state.devices.at(static_cast<std::size_t>(device)).used_bytes; });
 }
 
 std::size_t fakecuda_peak_used_bytes(int device) {

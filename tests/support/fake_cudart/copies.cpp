@@ -44,7 +44,8 @@ bool fits_kind(const Runtime& state, const Copy& copy, cudaMemcpyKind kind) {
 // As the driver does: pageable memory is read before the call returns, and written before it returns.
 cudaError_t submit_copy(Runtime& state, Stream& stream, const Copy& copy) {
   if (stream.capture) {
-    return submit(state, stream, {.run = [copy] { perform(copy); }, .touches = {copy.to_span(), copy.from_span()}},
+    return submit(state, stream,
+                  {.run = [copy] { perform(copy); }, .touches = {copy.to_span(), copy.from_span()}},
                   cudaGraphNodeTypeMemcpy);
   }
   Work work{.touches = {copy.to_span(), copy.from_span()}};
@@ -91,16 +92,18 @@ cudaError_t copy_now(Runtime& state, const char* function, const Copy& copy, cud
 }
 
 /// Each side is touched by its own device.
-cudaError_t copy_between(Runtime& state, const char* function, const Copy& copy, int to_device, int from_device,
-                         cudaStream_t handle) {
+cudaError_t copy_between(Runtime& state, const char* function, const Copy& copy, int to_device,
+                         int from_device, cudaStream_t handle) {
   Stream* stream = find_stream(state, handle);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (!state.has_device(to_device) || !state.has_device(from_device)) return cudaErrorInvalidDevice;
   if (copy.bytes == 0) return cudaSuccess;
-  if (const cudaError_t error = check_touch(state, function, to_device, copy.to_span()); error != cudaSuccess) {
+  if (const cudaError_t error = check_touch(state, function, to_device, copy.to_span());
+      error != cudaSuccess) {
     return error;
   }
-  if (const cudaError_t error = check_touch(state, function, from_device, copy.from_span()); error != cudaSuccess) {
+  if (const cudaError_t error = check_touch(state, function, from_device, copy.from_span());
+      error != cudaSuccess) {
     return error;
   }
   return submit_copy(state, *stream, copy);
@@ -116,7 +119,8 @@ cudaError_t fill(Runtime& state, const char* function, void* to, std::uint32_t v
     state.misuse(std::string(function) + ": " + hexadecimal(span.begin) + " is no memory of ours");
     return cudaErrorInvalidValue;
   }
-  if (const cudaError_t error = check_touch(state, function, stream->device, span); error != cudaSuccess) return error;
+  if (const cudaError_t error = check_touch(state, function, stream->device, span); error != cudaSuccess)
+    return error;
   const auto run = [=] {
     for (std::size_t i = 0; width > 1 && i < count; ++i) {
       std::memcpy(static_cast<char*>(to) + i * width, &value, width);
@@ -126,7 +130,9 @@ cudaError_t fill(Runtime& state, const char* function, void* to, std::uint32_t v
   return submit(state, *stream, {.run = run, .touches = {span}}, cudaGraphNodeTypeMemset);
 }
 
-Copy plain(void* to, const void* from, std::size_t bytes) { return {.to = to, .from = from, .bytes = bytes}; }
+Copy plain(void* to, const void* from, std::size_t bytes) {
+  return {.to = to, .from = from, .bytes = bytes};
+}
 
 }  // namespace
 }  // namespace fake_cudart
@@ -137,18 +143,21 @@ extern "C" {
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   const char* function = __func__;
-  return runtime_call(function,
-                      [=](Runtime& state) { return copy_now(state, function, plain(to, from, bytes), kind); });
+  return runtime_call(
+      function, [=](Runtime& state) { return copy_now(state, function, plain(to, from, bytes), kind); });
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
   const char* function = __func__;
-  return runtime_call(
-      function, [=](Runtime& state) { return copy_async(state, function, plain(to, from, bytes), kind, stream); });
+  return runtime_call(function, [=](Runtime& state) {
+    return copy_async(state, function, plain(to, from, bytes), kind, stream);
+  });
 }
 
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
-                              std::size_t width, std::size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+                              std::size_t width, std::size_t height, cudaMemcpyKind kind,
+                              cudaStream_t stream) {
   const char* function = __func__;
   return runtime_call(function, [=](Runtime& state) {
     const Copy copy{to, from, width, to_pitch, from_pitch, width == 0 ? 0 : height};

@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::size_t kMallocStep = 512;
 
-std::size_t charged_bytes(std::size_t bytes) { return (bytes + kMallocStep - 1) / kMallocStep * kMallocStep; }
+std::size_t charged_bytes(std::size_t bytes) {
+  return (bytes + kMallocStep - 1) / kMallocStep * kMallocStep;
+}
 
 cudaError_t allocate_device(Runtime& state, void** out, std::size_t bytes, MemoryKind kind) {
   if (out == nullptr) return cudaErrorInvalidValue;
@@ -33,7 +35,8 @@ cudaError_t allocate_device(Runtime& state, void** out, std::size_t bytes, Memor
   return cudaSuccess;
 }
 
-// The driver frees only when the device has done all it was asked; work of other devices it does not wait for.
+// The driver frees only when the device has done all it was asked; work of other devices it does not wait
+// for.
 cudaError_t free_device(Runtime& state, void* pointer) {
   if (state.devices.empty()) return cudaErrorNoDevice;
   if (const cudaError_t error = refuse_unsafe(state); error != cudaSuccess) return error;
@@ -82,7 +85,8 @@ cudaError_t free_host(Runtime& state, void* pointer) {
   }
   const Span span = found->second.span;
   if (const Stream* stream = stream_that_touches(state, span)) {
-    state.misuse("cudaFreeHost: " + hexadecimal(span.begin) + " is still used by stream " + std::to_string(stream->id));
+    state.misuse("cudaFreeHost: " + hexadecimal(span.begin) + " is still used by stream " +
+                 std::to_string(stream->id));
   }
   state.allocations.erase(found);
   unmap_pages(span);
@@ -156,7 +160,8 @@ cudaError_t open_shared(const Runtime& state, void** out, const cudaIpcMemHandle
   IpcContent content;
   std::memcpy(static_cast<void*>(&content), &handle, sizeof content);
   if (std::memcmp(content.magic, IpcContent{}.magic, sizeof content.magic) != 0) return cudaErrorInvalidValue;
-  if (content.process != getpid() || state.allocations.count(content.address) == 0) return cudaErrorMapBufferObjectFailed;
+  if (content.process != getpid() || state.allocations.count(content.address) == 0)
+    return cudaErrorMapBufferObjectFailed;
   *out = pointer_to(content.address);
   return cudaSuccess;
 }
@@ -169,13 +174,13 @@ using namespace fake_cudart;
 extern "C" {
 
 cudaError_t cudaMalloc(void** out, std::size_t bytes) {
-  return runtime_call(__func__,
-                      [=](Runtime& state) { return allocate_device(state, out, bytes, MemoryKind::kDevice); });
+  return runtime_call(
+      __func__, [=](Runtime& state) { return allocate_device(state, out, bytes, MemoryKind::kDevice); });
 }
 
 cudaError_t cudaMallocManaged(void** out, std::size_t bytes, unsigned) {
-  return runtime_call(__func__,
-                      [=](Runtime& state) { return allocate_device(state, out, bytes, MemoryKind::kManaged); });
+  return runtime_call(
+      __func__, [=](Runtime& state) { return allocate_device(state, out, bytes, MemoryKind::kManaged); });
 }
 
 cudaError_t cudaFree(void* pointer) {

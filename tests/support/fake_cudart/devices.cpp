@@ -180,7 +180,8 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
 cudaError_t cudaDeviceDisablePeerAccess(int peer) {
   return runtime_call(__func__, [=](Runtime& state) {
     if (state.devices.empty()) return cudaErrorNoDevice;
-    const bool was = state.devices[static_cast<std::size_t>(thread_state().device)].reachable.erase(peer) != 0;
+    const bool was =
+        state.devices[static_cast<std::size_t>(thread_state().device)].reachable.erase(peer) != 0;
     return was ? cudaSuccess : cudaErrorPeerAccessNotEnabled;
   });
 }
@@ -208,7 +209,8 @@ cudaError_t cudaProfilerStop() {
 }
 
 CUresult cuInit(unsigned) {
-  return driver_call(__func__, [](Runtime& state) { return state.devices.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS; });
+  return driver_call(
+      __func__, [](Runtime& state) { return state.devices.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS; });
 }
 
 CUresult cuDriverGetVersion(int* version) {

@@ -12,9 +12,11 @@ namespace {
 
 /// The function of that name in this library. Found by its present version if it has several.
 void* find_driver_function(const char* name) {
-  if (name[0] != 'c' || name[1] != 'u' || std::isupper(static_cast<unsigned char>(name[2])) == 0) return nullptr;
+  if (name[0] != 'c' || name[1] != 'u' || std::isupper(static_cast<unsigned char>(name[2])) == 0)
+    return nullptr;
   for (const char* version : {"_v2", ""}) {
-    if (void* found = dlvsym(RTLD_DEFAULT, (std::string(name) + version).c_str(), "libcudart.so.13")) return found;
+    if (void* found = dlvsym(RTLD_DEFAULT, (std::string(name) + version).c_str(), "libcudart.so.13"))
+      return found;
   }
   return nullptr;
 }
@@ -22,7 +24,8 @@ void* find_driver_function(const char* name) {
 cudaError_t look_up(const char* name, void** out, cudaDriverEntryPointQueryResult* status) {
   if (name == nullptr || out == nullptr) return cudaErrorInvalidValue;
   *out = find_driver_function(name);
-  if (status != nullptr) *status = *out == nullptr ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;
+  if (status != nullptr)
+    *status = *out == nullptr ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;
   return *out == nullptr && status == nullptr ? cudaErrorSymbolNotFound : cudaSuccess;
 }
 
@@ -43,11 +46,13 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** out, unsig
   return runtime_call(__func__, [=](Runtime&) { return look_up(name, out, status); });
 }
 
-CUresult cuGetProcAddress(const char* name, void** out, int, cuuint64_t, CUdriverProcAddressQueryResult* status) {
+CUresult cuGetProcAddress(const char* name, void** out, int, cuuint64_t,
+                          CUdriverProcAddressQueryResult* status) {
   return driver_call(__func__, [=](Runtime&) {
     *out = find_driver_function(name);
     const bool found = *out != nullptr;
-    if (status != nullptr) *status = found ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    if (status != nullptr)
+      *status = found ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     return found ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
   });
 }

@@ -113,7 +113,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  return runtime_call(__func__, [=](Runtime& state) { return elapsed_time(state, milliseconds, start, end); });
+  return runtime_call(__func__,
+                      [=](Runtime& state) { return elapsed_time(state, milliseconds, start, end); });
 }
 
 cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t*, cudaEvent_t) {

@@ -35,7 +35,8 @@ cudaError_t instantiate(Runtime& state, cudaGraphExec_t* out, cudaGraph_t handle
   auto executable = std::make_shared<Executable>();
   for (const auto& node : graph->nodes) {
     if (node->work.run) executable->runs.push_back(node->work.run);
-    executable->touches.insert(executable->touches.end(), node->work.touches.begin(), node->work.touches.end());
+    executable->touches.insert(executable->touches.end(), node->work.touches.begin(),
+                               node->work.touches.end());
   }
   *out = reinterpret_cast<cudaGraphExec_t>(executable.get());
   state.executables.emplace(*out, std::move(executable));
@@ -61,9 +62,11 @@ cudaError_t draw(Runtime& state, cudaGraph_t handle, const char* path) {
   if (file == nullptr) return cudaErrorInvalidValue;
   std::fprintf(file, "digraph captured {\n");
   for (const auto& node : graph->nodes) {
-    std::fprintf(file, "  n%p [label=\"type %d\"];\n", static_cast<void*>(node.get()), static_cast<int>(node->type));
+    std::fprintf(file, "  n%p [label=\"type %d\"];\n", static_cast<void*>(node.get()),
+                 static_cast<int>(node->type));
     for (const GraphNode* earlier : node->after) {
-      std::fprintf(file, "  n%p -> n%p;\n", static_cast<const void*>(earlier), static_cast<void*>(node.get()));
+      std::fprintf(file, "  n%p -> n%p;\n", static_cast<const void*>(earlier),
+                   static_cast<void*>(node.get()));
     }
   }
   std::fprintf(file, "}\n");

@@ -1,5 +1,5 @@
-// Opaque handles for objects. A handle that was freed is the next one given out, as drivers do: who takes a handle
-// for an identity is caught.
+// Opaque handles for objects. A handle that was freed is the next one given out, as drivers do: who takes a
+// handle for an identity is caught.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,8 @@ cudaError_t describe_kernel(cudaFuncAttributes* out) {
 }
 
 // Device variables live where their host shadows do.
-cudaError_t copy_to_symbol(Runtime&, const void* symbol, const void* from, std::size_t bytes, std::size_t offset) {
+cudaError_t copy_to_symbol(Runtime&, const void* symbol, const void* from, std::size_t bytes,
+                           std::size_t offset) {
   std::memcpy(static_cast<char*>(const_cast<void*>(symbol)) + offset, from, bytes);
   return cudaSuccess;
 }
@@ -55,7 +56,8 @@ using namespace fake_cudart;
 
 extern "C" {
 
-// Registration happens by the thousand before main, so it is not counted; the handle only has to be some address.
+// Registration happens by the thousand before main, so it is not counted; the handle only has to be some
+// address.
 
 void** __cudaRegisterFatBinary(void* binary);
 void __cudaRegisterFatBinaryEnd(void** binary);
@@ -63,21 +65,26 @@ void __cudaUnregisterFatBinary(void** binary);
 char __cudaInitModule(void** binary);
 void __cudaRegisterFunction(void** binary, const char* host, char* device, const char* name, int thread_limit,
                             uint3* thread, uint3* block, dim3* block_dim, dim3* grid_dim, int* warp);
-void __cudaRegisterVar(void** binary, char* host, char* device, const char* name, int external, std::size_t bytes,
-                       int constant, int global);
+void __cudaRegisterVar(void** binary, char* host, char* device, const char* name, int external,
+                       std::size_t bytes, int constant, int global);
 void __cudaRegisterManagedVar(void** binary, void** host, char* device, const char* name, int external,
                               std::size_t bytes, int constant, int global);
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream);
 cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, std::size_t* shared_bytes, void* stream);
 cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function);
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, std::size_t shared_bytes,
-                               cudaStream_t stream);
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
+                               std::size_t shared_bytes, cudaStream_t stream);
 
-void** __cudaRegisterFatBinary(void* binary) { return static_cast<void**>(binary); }
+void** __cudaRegisterFatBinary(void* binary) {
+  return static_cast<void**>(binary);
+}
 void __cudaRegisterFatBinaryEnd(void**) {}
 void __cudaUnregisterFatBinary(void**) {}
-char __cudaInitModule(void**) { return 1; }
-void __cudaRegisterFunction(void**, const char*, char*, const char*, int, uint3*, uint3*, dim3*, dim3*, int*) {}
+char __cudaInitModule(void**) {
+  return 1;
+}
+void __cudaRegisterFunction(void**, const char*, char*, const char*, int, uint3*, uint3*, dim3*, dim3*,
+                            int*) {}
 void __cudaRegisterVar(void**, char*, char*, const char*, int, std::size_t, int, int) {}
 void __cudaRegisterManagedVar(void**, void**, char*, const char*, int, std::size_t, int, int) {}
 
@@ -150,7 +157,8 @@ cudaError_t cudaGetSymbolAddress(void** out, const void* symbol) {
 
 cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, std::size_t bytes, std::size_t offset,
                                cudaMemcpyKind) {
-  return runtime_call(__func__, [=](Runtime& state) { return copy_to_symbol(state, symbol, from, bytes, offset); });
+  return runtime_call(__func__,
+                      [=](Runtime& state) { return copy_to_symbol(state, symbol, from, bytes, offset); });
 }
 
 CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
@@ -159,8 +167,8 @@ CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsi
                      [=](Runtime& state) { return static_cast<CUresult>(launch_kernel(state, stream)); });
 }
 
-CUresult cuLaunchCooperativeKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                                   CUstream stream, void**) {
+CUresult cuLaunchCooperativeKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                   unsigned, CUstream stream, void**) {
   return driver_call(__func__,
                      [=](Runtime& state) { return static_cast<CUresult>(launch_kernel(state, stream)); });
 }

@@ -45,7 +45,9 @@ void* map_pages(std::size_t bytes, std::size_t alignment, int protection) {
   return pointer_to(aligned);
 }
 
-void unmap_pages(const Span& span) { munmap(pointer_to(span.begin), span.bytes); }
+void unmap_pages(const Span& span) {
+  munmap(pointer_to(span.begin), span.bytes);
+}
 
 const Allocation* find_allocation(const Runtime& state, Address address) {
   return find_holder(state.allocations, address, &Allocation::span);

@@ -5,7 +5,8 @@
 
 namespace fake_cudart {
 
-/// Fresh pages that read 0, at a multiple of `alignment`; null if the host has no room. `protection` as for mmap.
+/// Fresh pages that read 0, at a multiple of `alignment`; null if the host has no room. `protection` as for
+/// mmap.
 void* map_pages(std::size_t bytes, std::size_t alignment, int protection);
 void unmap_pages(const Span& span);
 

@@ -44,9 +44,11 @@ bool same_file(int a, int b) {
 
 }  // namespace
 
-CUresult create_physical(Runtime& state, std::uint64_t* id, std::size_t bytes, const CUmemAllocationProp& properties) {
+CUresult create_physical(Runtime& state, std::uint64_t* id, std::size_t bytes,
+                         const CUmemAllocationProp& properties) {
   if (bytes == 0 || bytes % kGranuleBytes != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (properties.type != CU_MEM_ALLOCATION_TYPE_PINNED || properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+  if (properties.type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (!state.has_device(properties.location.id)) return CUDA_ERROR_INVALID_DEVICE;
@@ -99,8 +101,9 @@ CUresult export_physical(const Physical& physical, int* descriptor) {
 CUresult import_physical(Runtime& state, std::uint64_t* id, int descriptor) {
   const off_t position = lseek(descriptor, 0, SEEK_CUR);
   Record record;
-  if (position < 0 || pread(descriptor, &record, sizeof record, record_position(static_cast<std::uint64_t>(
-                                                                    position))) != sizeof record ||
+  if (position < 0 ||
+      pread(descriptor, &record, sizeof record, record_position(static_cast<std::uint64_t>(position))) !=
+          sizeof record ||
       record.bytes == 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }

@@ -1,12 +1,13 @@
-// Physical memory that cuMemCreate gives: stretches of one memory file per device. A handle that is exported is a
-// file descriptor whose position says which stretch, so another process with this runtime can import it.
+// Physical memory that cuMemCreate gives: stretches of one memory file per device. A handle that is exported
+// is a file descriptor whose position says which stretch, so another process with this runtime can import it.
 #pragma once
 
 #include "state.hpp"
 
 namespace fake_cudart {
 
-CUresult create_physical(Runtime& state, std::uint64_t* id, std::size_t bytes, const CUmemAllocationProp& properties);
+CUresult create_physical(Runtime& state, std::uint64_t* id, std::size_t bytes,
+                         const CUmemAllocationProp& properties);
 /// Gives the memory back once neither handles nor mappings refer to it.
 void drop_unreferenced(Runtime& state, std::uint64_t id);
 /// A descriptor that the caller owns.

@@ -99,7 +99,9 @@ bool Runtime::claim(int device, std::size_t bytes) {
   return true;
 }
 
-void Runtime::refund(int device, std::size_t bytes) { devices[static_cast<std::size_t>(device)].used_bytes -= bytes; }
+void Runtime::refund(int device, std::size_t bytes) {
+  devices[static_cast<std::size_t>(device)].used_bytes -= bytes;
+}
 
 std::string hexadecimal(Address address) {
   char text[2 + 2 * sizeof address + 1];

@@ -1,6 +1,9 @@
 // What the parts of the fake runtime share: one object for the process, under one mutex.
 #pragma once
 
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,9 +18,6 @@
 #include <thread>
 #include <vector>
 
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-
 #include "handle_table.hpp"
 
 namespace fake_cudart {
@@ -26,8 +26,12 @@ using Address = std::uintptr_t;
 inline constexpr std::size_t kGranuleBytes = std::size_t{2} << 20;
 inline constexpr int kMaxDevices = 16;
 
-inline Address address_of(const void* pointer) { return reinterpret_cast<Address>(pointer); }
-inline void* pointer_to(Address address) { return reinterpret_cast<void*>(address); }
+inline Address address_of(const void* pointer) {
+  return reinterpret_cast<Address>(pointer);
+}
+inline void* pointer_to(Address address) {
+  return reinterpret_cast<void*>(address);
+}
 
 struct Span {
   Address begin = 0;
@@ -80,7 +84,7 @@ struct Event {
   cudaEvent_t handle = nullptr;
   int device = 0;
   unsigned flags = 0;
-  MarkerRef marker;  ///< Of the last record; null before the first.
+  MarkerRef marker;                  ///< Of the last record; null before the first.
   std::shared_ptr<Capture> capture;  ///< The last record was captured by this.
   std::vector<GraphNode*> captured_after;
 };
@@ -183,8 +187,8 @@ void make_devices(Runtime& state, int count, std::size_t bytes);
 
 std::string hexadecimal(Address address);
 
-/// The body of a runtime function: counted, failed when a test says so, run under the mutex, and remembered as
-/// the thread's last error.
+/// The body of a runtime function: counted, failed when a test says so, run under the mutex, and remembered
+/// as the thread's last error.
 template <class Body>
 cudaError_t runtime_call(const char* function, Body body) {
   Runtime& state = runtime();

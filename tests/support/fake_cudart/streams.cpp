@@ -61,7 +61,8 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
 }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
-  return runtime_call(__func__, [=](Runtime& state) { return create_stream(state, stream, flags, priority); });
+  return runtime_call(__func__,
+                      [=](Runtime& state) { return create_stream(state, stream, flags, priority); });
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {

@@ -10,7 +10,8 @@ Stream* find_stream(Runtime& state, cudaStream_t handle);
 
 /// Adds work to the stream's capture if it captures, else to its queue, where it may be done at once.
 /// Fails as the driver does where a capture forbids it. `marker`, if wanted, is the queued work's.
-cudaError_t submit(Runtime& state, Stream& stream, Work work, cudaGraphNodeType type, MarkerRef* marker = nullptr);
+cudaError_t submit(Runtime& state, Stream& stream, Work work, cudaGraphNodeType type,
+                   MarkerRef* marker = nullptr);
 
 /// Does what is queued and neither held nor waiting.
 void pump(Runtime& state);

@@ -10,7 +10,9 @@
 namespace fake_cudart {
 namespace {
 
-bool is_granular(std::size_t bytes) { return bytes != 0 && bytes % kGranuleBytes == 0; }
+bool is_granular(std::size_t bytes) {
+  return bytes != 0 && bytes % kGranuleBytes == 0;
+}
 
 Physical* find_handle(Runtime& state, CUmemGenericAllocationHandle handle) {
   const auto found = state.physicals.find(handle);
@@ -19,8 +21,8 @@ Physical* find_handle(Runtime& state, CUmemGenericAllocationHandle handle) {
 
 // Address space without memory: touching it ends the process, as it would a kernel.
 bool cover_with_nothing(const Span& span) {
-  return mmap(pointer_to(span.begin), span.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-              -1, 0) != MAP_FAILED;
+  return mmap(pointer_to(span.begin), span.bytes, PROT_NONE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
 // The mappings that tile the span exactly; none if there is a gap, or a mapping reaches over an end.
@@ -53,7 +55,8 @@ CUresult reserve_range(Runtime& state, CUdeviceptr* out, std::size_t bytes, std:
 CUresult free_range(Runtime& state, const Span& span) {
   const auto found = state.ranges.find(span.begin);
   if (found == state.ranges.end() || found->second.bytes != span.bytes) {
-    state.misuse("cuMemAddressFree: " + hexadecimal(span.begin) + " + " + std::to_string(span.bytes) + " is no range");
+    state.misuse("cuMemAddressFree: " + hexadecimal(span.begin) + " + " + std::to_string(span.bytes) +
+                 " is no range");
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (overlaps_mapping(state, span)) {
@@ -86,15 +89,17 @@ CUresult map(Runtime& state, const Span& span, std::size_t offset, CUmemGenericA
   }
   const Span* range = find_range(state, span.begin);
   if (range == nullptr || span.end() > range->end()) {
-    state.misuse("cuMemMap: " + hexadecimal(span.begin) + " + " + std::to_string(span.bytes) + " is not reserved");
+    state.misuse("cuMemMap: " + hexadecimal(span.begin) + " + " + std::to_string(span.bytes) +
+                 " is not reserved");
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (overlaps_mapping(state, span)) {
-    state.misuse("cuMemMap: " + hexadecimal(span.begin) + " + " + std::to_string(span.bytes) + " is mapped already");
+    state.misuse("cuMemMap: " + hexadecimal(span.begin) + " + " + std::to_string(span.bytes) +
+                 " is mapped already");
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (mmap(pointer_to(span.begin), span.bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, physical->file,
-           static_cast<off_t>(physical->offset + offset)) == MAP_FAILED) {
+  if (mmap(pointer_to(span.begin), span.bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+           physical->file, static_cast<off_t>(physical->offset + offset)) == MAP_FAILED) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   ++physical->mapping_count;
@@ -106,7 +111,8 @@ CUresult map(Runtime& state, const Span& span, std::size_t offset, CUmemGenericA
 CUresult unmap(Runtime& state, const Span& span) {
   const std::vector<Mapping*> mappings = mappings_tiling(state, span);
   if (mappings.empty()) {
-    state.misuse("cuMemUnmap: " + hexadecimal(span.begin) + " + " + std::to_string(span.bytes) + " is not mapped so");
+    state.misuse("cuMemUnmap: " + hexadecimal(span.begin) + " + " + std::to_string(span.bytes) +
+                 " is not mapped so");
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (const Stream* stream = stream_that_touches(state, span)) {
@@ -124,7 +130,8 @@ CUresult unmap(Runtime& state, const Span& span) {
   return CUDA_SUCCESS;
 }
 
-CUresult set_access(Runtime& state, const Span& span, const CUmemAccessDesc* descriptions, std::size_t count) {
+CUresult set_access(Runtime& state, const Span& span, const CUmemAccessDesc* descriptions,
+                    std::size_t count) {
   const std::vector<Mapping*> mappings = mappings_tiling(state, span);
   if (mappings.empty()) {
     state.misuse("cuMemSetAccess: " + hexadecimal(span.begin) + " + " + std::to_string(span.bytes) +
@@ -144,8 +151,10 @@ CUresult set_access(Runtime& state, const Span& span, const CUmemAccessDesc* des
     for (std::size_t i = 0; i < count; ++i) {
       mapping->access[static_cast<std::size_t>(descriptions[i].location.id)] = descriptions[i].flags;
     }
-    for (const CUmemAccess_flags flags : mapping->access) accessible |= flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    mprotect(pointer_to(mapping->span.begin), mapping->span.bytes, accessible ? PROT_READ | PROT_WRITE : PROT_NONE);
+    for (const CUmemAccess_flags flags : mapping->access)
+      accessible |= flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    mprotect(pointer_to(mapping->span.begin), mapping->span.bytes,
+             accessible ? PROT_READ | PROT_WRITE : PROT_NONE);
   }
   return CUDA_SUCCESS;
 }
@@ -184,8 +193,8 @@ CUresult cuMemAddressFree(CUdeviceptr address, std::size_t bytes) {
   return driver_call(__func__, [=](Runtime& state) { return free_range(state, {address, bytes}); });
 }
 
-CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t bytes, const CUmemAllocationProp* properties,
-                     unsigned long long) {
+CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t bytes,
+                     const CUmemAllocationProp* properties, unsigned long long) {
   return driver_call(__func__, [=](Runtime& state) {
     std::uint64_t id = 0;
     const CUresult result = create_physical(state, &id, bytes, *properties);
@@ -198,8 +207,8 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   return driver_call(__func__, [=](Runtime& state) { return release_handle(state, handle); });
 }
 
-CUresult cuMemMap(CUdeviceptr address, std::size_t bytes, std::size_t offset, CUmemGenericAllocationHandle handle,
-                  unsigned long long) {
+CUresult cuMemMap(CUdeviceptr address, std::size_t bytes, std::size_t offset,
+                  CUmemGenericAllocationHandle handle, unsigned long long) {
   return driver_call(__func__, [=](Runtime& state) { return map(state, {address, bytes}, offset, handle); });
 }
 
@@ -209,8 +218,9 @@ CUresult cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
 
 CUresult cuMemSetAccess(CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* descriptions,
                         std::size_t count) {
-  return driver_call(__func__,
-                     [=](Runtime& state) { return set_access(state, {address, bytes}, descriptions, count); });
+  return driver_call(__func__, [=](Runtime& state) {
+    return set_access(state, {address, bytes}, descriptions, count);
+  });
 }
 
 CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr address) {
@@ -231,8 +241,8 @@ CUresult cuMemGetAllocationGranularity(std::size_t* out, const CUmemAllocationPr
   });
 }
 
-CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
-                                      unsigned long long) {
+CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType type, unsigned long long) {
   return driver_call(__func__, [=](Runtime& state) {
     const Physical* physical = find_handle(state, handle);
     if (physical == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -246,7 +256,8 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void*
   return driver_call(__func__, [=](Runtime& state) {
     if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
     std::uint64_t id = 0;
-    const CUresult result = import_physical(state, &id, static_cast<int>(reinterpret_cast<std::intptr_t>(handle)));
+    const CUresult result =
+        import_physical(state, &id, static_cast<int>(reinterpret_cast<std::intptr_t>(handle)));
     if (result == CUDA_SUCCESS) *out = id;
     return result;
   });
@@ -256,7 +267,8 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, void* ad
   return driver_call(__func__, [=](Runtime& state) { return retain_handle(state, out, address); });
 }
 
-CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* out, CUmemGenericAllocationHandle handle) {
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* out,
+                                                CUmemGenericAllocationHandle handle) {
   return driver_call(__func__, [=](Runtime& state) {
     const Physical* physical = find_handle(state, handle);
     if (physical == nullptr) return CUDA_ERROR_INVALID_VALUE;
