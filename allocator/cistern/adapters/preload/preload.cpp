@@ -16,7 +16,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 
 #include "cistern/adapters/plugs.hpp"
 
@@ -78,64 +77,30 @@ bool wanted(const Plug& plug) {
 }
 
 /// Waits for one of torch's libraries to call.
-/// Cost: without the library in the process, one walk over the libraries for each that was loaded, else a lock; once
-/// installed, one load.
+/// Cost: without locks; one search among the libraries of the process, and once installed, one load.
 /// Threads: one of those that call at once installs, the others go on without.
 class Trigger {
  public:
   explicit constexpr Trigger(const Plug& plug) : plug_(plug) {}
 
-  void called_from(const void* return_address) {
-    if (done_.load(std::memory_order_acquire)) [[likely]]
-      return;
-    if (!in_library(reinterpret_cast<std::uintptr_t>(return_address)) || done_.exchange(true)) return;
+  void called_from(void* return_address) {
+    if (done_.load(std::memory_order_acquire)) [[likely]] return;
+    if (!in_library(return_address) || done_.exchange(true)) return;
     if (wanted(plug_)) install(plug_);
   }
 
  private:
-  struct Walk {
-    Trigger& trigger;
-    std::uint64_t libraries_loaded = 0;  ///< By this process so far.
-  };
-
-  bool in_library(std::uintptr_t address) {
-    if (begin_.load(std::memory_order_acquire) == 0) {
-      Walk walk{*this};
-      if (dl_iterate_phdr(&look_at, &walk) == 0)
-        libraries_seen_.store(walk.libraries_loaded, std::memory_order_relaxed);
-    }
-    const std::uintptr_t begin = begin_.load(std::memory_order_acquire);
-    return begin != 0 && address >= begin && address < end_.load(std::memory_order_relaxed);
-  }
-
-  /// Ends the walk, by another answer than 0, where the library is found or nothing was loaded since the last walk.
-  static int look_at(dl_phdr_info* library, std::size_t, void* data) {
-    auto& walk = *static_cast<Walk*>(data);
-    walk.libraries_loaded = library->dlpi_adds;
-    if (walk.libraries_loaded == walk.trigger.libraries_seen_.load(std::memory_order_relaxed)) return 1;
-    const char* slash = strrchr(library->dlpi_name, '/');
-    if (strcmp(slash == nullptr ? library->dlpi_name : slash + 1, walk.trigger.plug_.library) != 0) return 0;
-    walk.trigger.remember_span_of(*library);
-    return 1;
-  }
-
-  void remember_span_of(const dl_phdr_info& library) {
-    std::uintptr_t begin = UINTPTR_MAX;
-    std::uintptr_t end = 0;
-    for (int i = 0; i < library.dlpi_phnum; ++i) {
-      const auto& part = library.dlpi_phdr[i];
-      if (part.p_type != PT_LOAD) continue;
-      if (library.dlpi_addr + part.p_vaddr < begin) begin = library.dlpi_addr + part.p_vaddr;
-      if (library.dlpi_addr + part.p_vaddr + part.p_memsz > end) end = library.dlpi_addr + part.p_vaddr + part.p_memsz;
-    }
-    end_.store(end, std::memory_order_relaxed);
-    begin_.store(begin, std::memory_order_release);
+  /// Not dladdr or dl_iterate_phdr: they lock, and a child of fork would wait for ever for a lock held elsewhere.
+  bool in_library(void* address) const {
+    dl_find_object object;
+    if (_dl_find_object(address, &object) != 0) return false;
+    const char* path = object.dlfo_link_map->l_name;
+    const char* slash = strrchr(path, '/');
+    return strcmp(slash == nullptr ? path : slash + 1, plug_.library) == 0;
   }
 
   const Plug& plug_;
   std::atomic<bool> done_{false};
-  std::atomic<std::uint64_t> libraries_seen_{0};
-  std::atomic<std::uintptr_t> begin_{0}, end_{0};
 };
 
 /// The function of that name that would have been called without this file.
