@@ -50,6 +50,11 @@ DriverError DriverFunctions::error(const char* call, CUresult code) const {
   return {call, code, described(name, text, code)};
 }
 
+void DriverFunctions::settle(const char* call, cudaError_t code) const {
+  if (means_unloading(code)) cudaGetLastError();
+  else check(call, code);
+}
+
 bool DriverFunctions::granted(const char* call, cudaError_t code) const {
   if (code == cudaSuccess) return true;
   if (code != cudaErrorMemoryAllocation) throw error(call, code);

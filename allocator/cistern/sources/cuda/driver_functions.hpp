@@ -44,6 +44,8 @@ struct DriverFunctions {
   void check(const char* call, CUresult code) const {
     if (code != CUDA_SUCCESS) throw error(call, code);
   }
+  /// As check, for what gives back or waits: a driver that is unloading has done it.
+  void settle(const char* call, cudaError_t code) const;
   /// True for success, false when memory ran out (the last error is then cleared), else throws.
   bool granted(const char* call, cudaError_t code) const;
   bool granted(const char* call, CUresult code) const;

@@ -10,8 +10,10 @@ namespace {
 /// Nothing if the call succeeded, or if the driver is gone and everything with it.
 template <class Code>
 std::optional<DriverError> failure_of(const DriverFunctions& functions, const char* call, Code code) {
-  if (code == Code{} || means_unloading(code)) return std::nullopt;
-  return functions.error(call, code);
+  if (code == Code{}) return std::nullopt;
+  DriverError error = functions.error(call, code);
+  if (means_unloading(code)) return std::nullopt;
+  return error;
 }
 
 }  // namespace

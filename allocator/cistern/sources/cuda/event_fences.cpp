@@ -129,12 +129,13 @@ FenceState EventFences::query(FenceId fence) {
   if (!event) return FenceState::kDone;
   const RelaxedCapture relaxed(functions_);
   const cudaError_t code = functions_.cudaEventQuery(static_cast<cudaEvent_t>(*event));
-  if (code == cudaSuccess || means_unloading(code)) return FenceState::kDone;
+  if (code == cudaSuccess) return FenceState::kDone;
   if (code == cudaErrorNotReady) {
     functions_.cudaGetLastError();
     return FenceState::kNotYet;
   }
   const DriverError error = functions_.error("cudaEventQuery", code);
+  if (means_unloading(code)) return FenceState::kDone;
   if (!means_capturing(code)) faults_.keep(error);
   return FenceState::kCannotAskNow;
 }
@@ -143,8 +144,7 @@ void EventFences::wait(FenceId fence) {
   const auto event = event_of(fence);
   if (!event) return;
   const RelaxedCapture relaxed(functions_);
-  const cudaError_t code = functions_.cudaEventSynchronize(static_cast<cudaEvent_t>(*event));
-  if (!means_unloading(code)) functions_.check("cudaEventSynchronize", code);
+  functions_.settle("cudaEventSynchronize", functions_.cudaEventSynchronize(static_cast<cudaEvent_t>(*event)));
 }
 
 bool EventFences::order_after(StreamId id, FenceId fence) {

@@ -37,8 +37,7 @@ std::unique_ptr<WholeSource> make_malloc_source(const DriverApi& api, int device
   };
   memory.give = [api](Address address) {
     const RelaxedCapture relaxed(api.functions());
-    const cudaError_t code = api.functions().cudaFree(pointer(address));
-    if (!means_unloading(code)) api.functions().check("cudaFree", code);
+    api.functions().settle("cudaFree", api.functions().cudaFree(pointer(address)));
   };
   memory.available_bytes = [api, device] { return api.memory(device).free_bytes; };
   return std::make_unique<WholeSource>(std::move(memory));
@@ -59,8 +58,7 @@ std::unique_ptr<WholeSource> make_pinned_source(const DriverApi& api, int device
   };
   memory.give = [api](Address address) {
     const RelaxedCapture relaxed(api.functions());
-    const cudaError_t code = api.functions().cudaFreeHost(pointer(address));
-    if (!means_unloading(code)) api.functions().check("cudaFreeHost", code);
+    api.functions().settle("cudaFreeHost", api.functions().cudaFreeHost(pointer(address)));
   };
   return std::make_unique<WholeSource>(std::move(memory));
 }
