@@ -49,3 +49,12 @@ if(NOT TARGET torch::c10_cuda AND EXISTS ${CISTERN_TORCH}/lib/libc10_cuda.so)
       IMPORTED_LOCATION ${CISTERN_TORCH}/lib/libc10_cuda.so INTERFACE_LINK_LIBRARIES torch::c10)
   endif()
 endif()
+
+# Nothing refers to libtorch_cuda by name, so it is linked whether needed or not; what it needs itself is its own affair.
+if(NOT TARGET torch::torch_cuda AND TARGET torch::c10_cuda AND EXISTS ${CISTERN_TORCH}/lib/libtorch_cuda.so)
+  add_library(torch::torch_cuda SHARED IMPORTED)
+  set_target_properties(torch::torch_cuda PROPERTIES
+    IMPORTED_LOCATION ${CISTERN_TORCH}/lib/libtorch_cuda.so
+    INTERFACE_LINK_LIBRARIES "torch::c10_cuda;torch::torch_cpu"
+    INTERFACE_LINK_OPTIONS "LINKER:--no-as-needed,--allow-shlib-undefined")
+endif()
