@@ -179,13 +179,13 @@ class Refuses(RunCase):
             self.assertIn(word, done.stdout)
 
 
-def main():
+def parse_settings():
+    """Fills SETTINGS in from the command line; returns what is left for unittest."""
     parser = argparse.ArgumentParser(add_help=False)
     for name in vars(SETTINGS):
-        parser.add_argument("--" + name.replace("_", "-"), default="", type=lambda path: os.path.abspath(path))
-    _, rest = parser.parse_known_args(namespace=SETTINGS)
-    unittest.main(argv=sys.argv[:1] + rest)
+        parser.add_argument("--" + name.replace("_", "-"), type=os.path.abspath)
+    return sys.argv[:1] + parser.parse_known_args(namespace=SETTINGS)[1]
 
 
 if __name__ == "__main__":
-    main()
+    unittest.main(argv=parse_settings())

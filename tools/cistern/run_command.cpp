@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 constexpr const char* kPreloaded = "libcistern_preload.so";
 constexpr const char* kFooter =
     R"(COMMAND and the programs it starts run as they are; those that use torch (the C++ library or Python's)
-allocate their tensors through cistern from the first tensor on. All others notice nothing.
+allocate their tensors through cistern, all but the very first one. All others notice nothing.
 
   cistern run --limit 8GiB --report -- python3 train.py --epochs 3
 

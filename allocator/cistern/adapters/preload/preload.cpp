@@ -1,6 +1,6 @@
 // The file that `cistern run` puts into LD_PRELOAD. It needs neither torch nor CUDA, nor the C++ runtime. It waits for
 // the first call that one of torch's libraries makes to a function interposed here, loads the plug that lies beside
-// this file, and lets it install itself, before the memory of that call is of any interest:
+// this file, and lets it install itself. The call itself is served as ever.
 //
 //   libc10.so        calls posix_memalign  for the first CPU tensor
 //
