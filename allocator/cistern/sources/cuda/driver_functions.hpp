@@ -9,6 +9,7 @@
 // Of the runtime: all of them must be there.
 #define CISTERN_RUNTIME_FUNCTIONS(X)                                                                   \
   X(cudaMalloc) X(cudaFree) X(cudaHostAlloc) X(cudaFreeHost) X(cudaMemGetInfo)                         \
+  X(cudaMemcpy) X(cudaMemcpyAsync) X(cudaMemcpyPeerAsync)                                              \
   X(cudaGetDeviceCount) X(cudaGetDevice) X(cudaSetDevice) X(cudaDeviceGetAttribute)                    \
   X(cudaDeviceSynchronize) X(cudaDeviceCanAccessPeer) X(cudaDeviceEnablePeerAccess)                    \
   X(cudaGetLastError) X(cudaGetErrorName) X(cudaGetErrorString)                                        \

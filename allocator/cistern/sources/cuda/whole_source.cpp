@@ -1,5 +1,6 @@
 #include "cistern/sources/cuda/whole_source.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -21,7 +22,10 @@ WholeSource::~WholeSource() {
 }
 
 std::size_t WholeSource::available_bytes() const {
-  return memory_.available_bytes ? memory_.available_bytes() : memory_.traits.capacity_bytes;
+  if (memory_.available_bytes) return memory_.available_bytes();
+  std::size_t left = memory_.traits.capacity_bytes;
+  for (const auto& [id, segment] : segments_) left -= std::min(left, segment.range.bytes);
+  return left;
 }
 
 std::optional<SourceRange> WholeSource::reserve(std::size_t bytes) {

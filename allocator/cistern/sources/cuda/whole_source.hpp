@@ -18,7 +18,8 @@ struct WholeMemory {
   SourceTraits traits;                                ///< whole_only is understood.
   std::function<Address(std::size_t bytes)> take;     ///< 0: refused, memory ran out. May throw anything else.
   std::function<void(Address address)> give;          ///< What take returned. May throw; is then tried again later.
-  std::function<std::size_t()> available_bytes;       ///< Free bytes of the device; empty: cannot tell.
+  std::function<std::size_t()> available_bytes;       ///< Free bytes of the device; empty: what is left of
+                                                      ///< the capacity.
 };
 
 /// A segment takes its memory in reserve and gives it back in unreserve; commit and decommit only check.
