@@ -71,10 +71,6 @@ def _device(device):
     return ("cuda:0" if name == "cuda" else name).encode()
 
 
-def _amount(value):
-    return f"{value}B" if isinstance(value, int) else str(value)
-
-
 def install(strategy=None, limit=None, devices=("cpu",), **options):
     """Puts cistern under torch's tensors of each kind of device: "cpu", "cuda". Tensors that exist keep working.
 
@@ -84,7 +80,7 @@ def install(strategy=None, limit=None, devices=("cpu",), **options):
     """
     import torch  # noqa: F401  The plugs find torch's libraries in the process.
     chosen = {"strategy": strategy, "limit": limit, **options}
-    items = [f"{key}:{_amount(value)}" for key, value in chosen.items() if value is not None]
+    items = [f"{key}:{value}" for key, value in chosen.items() if value is not None]
     for item in items:
         if "," in item:
             raise Error(f"a comma in '{item}' cannot be passed on")
@@ -124,7 +120,7 @@ def trim(device=None, keep=0):
 def set_limit(limit, device="cpu"):
     """Changes the limit of a device; None means no limit. Idle memory is given back first; below what is in use it is
     an Error, and the old limit stays."""
-    _check(_library.cistern_set_limit(_device(device), None if limit is None else _amount(limit).encode()))
+    _check(_library.cistern_set_limit(_device(device), None if limit is None else str(limit).encode()))
 
 
 def snapshot(path, device="cpu"):

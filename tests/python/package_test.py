@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""The Python package, installed by pip without a network into an environment that sees this build's torch. Exit code 77
+where that torch has no Python.
+
+    package_test.py --site-packages DIR --libraries DIR [arguments of unittest]
+"""
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+SETTINGS = argparse.Namespace(site_packages="", libraries="")
+MIB = 1 << 20
+
+
+def python_with_torch():
+    """The interpreter that this torch was installed for, and what its environment needs."""
+    own = pathlib.Path(SETTINGS.site_packages).parents[2] / "bin" / "python"
+    environment = {key: value for key, value in os.environ.items()
+                   if not key.startswith("CISTERN_") and key not in ("LD_PRELOAD", "PYTHONPATH")}
+    return str(own if own.exists() else sys.executable), {**environment, "OMP_NUM_THREADS": "1", "PIP_NO_INDEX": "1",
+                                                          "PYTHONPATH": SETTINGS.site_packages}
+
+
+class Package(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        base, cls.environment = python_with_torch()
+        subprocess.run([base, "-m", "venv", str(cls.folder / "venv")], check=True, env=cls.environment)
+        cls.interpreter = str(cls.folder / "venv" / "bin" / "python")
+        subprocess.run([cls.interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+                        "--no-build-isolation", str(ROOT / "tools" / "python")], check=True,
+                       env={**cls.environment, "CISTERN_LIBRARY_DIR": SETTINGS.libraries})
+
+    def python(self, script, **environment):
+        return subprocess.run([self.interpreter, "-c", "import torch, cistern\n" + textwrap.dedent(script)],
+                              cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
+                              timeout=120, env={**self.environment, **environment})
+
+    def output_of(self, script, **environment):
+        done = self.python(script, **environment)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        return done.stdout.splitlines()
+
+    def errors_of(self, *calls, first="", **environment):
+        """The line of the cistern.Error that each call must raise."""
+        lines = self.output_of(first + "\nfor call in (" + ", ".join(f"lambda: {call}" for call in calls) + ",):" + """
+            try:
+                call()
+                print("no error")
+            except cistern.Error as error:
+                print(error)
+            """.replace("\n        ", "\n"), **environment)
+        self.assertEqual(len(lines), len(calls), lines)
+        return lines
+
+    def test_the_installed_package_brings_its_libraries(self):
+        self.assertEqual(self.output_of("""
+            import pathlib
+            own = pathlib.Path(cistern.__file__).parent
+            print(own.is_relative_to(pathlib.Path.cwd() / "venv"), cistern._library.cistern_version().decode() == cistern.__version__)
+            mapped = {line.split()[-1] for line in open("/proc/self/maps") if "libcistern_" in line}
+            print(all(pathlib.Path(path).parent == own / "lib" for path in mapped), len(mapped))
+            """), ["True True", "True 2"])
+
+    def test_memory_info_follows_the_tensors(self):
+        out = self.output_of("""
+            old = torch.ones(1 << 20)
+            cistern.install(strategy="growth", limit="64MiB", devices=("cpu",))
+            print(old.sum().item())
+            kept = torch.empty(4 << 20, dtype=torch.uint8)
+            gone = torch.empty(8 << 20, dtype=torch.uint8)
+            del gone, old
+            info = cistern.memory_info("cpu")
+            print(*(info[name] for name in ("current", "peak", "requested", "peak_requested", "limit")))
+            print(info["reserved"] >= info["peak"], info["largest_free"] >= 8 << 20, info["live_count"])
+            print(cistern.trim() >= 8 << 20, cistern.memory_info(torch.device("cpu"))["reserved"])
+            cistern.reset_peak("cpu")
+            print(cistern.memory_info()["peak"])
+            """)
+        self.assertEqual(out, [str(float(MIB)), " ".join(map(str, (4 * MIB, 12 * MIB, 4 * MIB, 12 * MIB, 64 * MIB))),
+                               "True True 1", f"True {4 * MIB}", str(4 * MIB)])
+
+    def test_a_limit_holds_and_can_be_changed(self):
+        out = self.output_of("""
+            cistern.install(limit=16 << 20)
+            kept = torch.empty(10 << 20, dtype=torch.uint8)
+            def fits():
+                try:
+                    torch.empty(16 << 20, dtype=torch.uint8)
+                    return True
+                except torch.OutOfMemoryError:
+                    return False
+            print(fits(), cistern.memory_info()["failure_count"])
+            cistern.set_limit("32MiB")
+            print(fits(), cistern.memory_info()["limit"])
+            try:
+                cistern.set_limit("8MiB")
+            except cistern.Error as error:
+                print(error)
+            print(cistern.memory_info()["limit"])
+            cistern.set_limit(None)
+            print(cistern.memory_info()["limit"])
+            """)
+        self.assertEqual(out[:2] + out[3:], ["False 1", f"True {32 * MIB}", str(32 * MIB), "None"])
+        self.assertRegex(out[2], r"limit not changed: a limit of 8 MiB is below what is in use; the least possible now is 10 MiB")
+
+    def test_every_mistake_is_one_line(self):
+        before = self.errors_of(
+            "cistern.memory_info()", "cistern.install(limt='1GiB')", "cistern.install(limit='banana')",
+            "cistern.install(record='a,b')", "cistern.install(devices='tpu')", "cistern.install(record='/nonesuch/trace')")
+        for line, says in zip(before, ("nothing is installed", "the nearest is limit", "banana", "comma", "use cpu or cuda",
+                                       "/nonesuch/trace")):
+            self.assertIn(says, line)
+        after = self.errors_of("cistern.install()", "cistern.memory_info(0)", "cistern.trim('pinned')",
+                               "cistern.set_limit('12')", "cistern.snapshot('/nonesuch/file')", first="cistern.install()")
+        for line, says in zip(after, ("served by cistern already", "'cuda:0'; it serves cpu", "'pinned'", "12MiB?",
+                                      "/nonesuch/file")):
+            self.assertIn(says, line)
+        self.assertIn("CISTERN_CONF: key 'limt'", self.errors_of("cistern.install()", CISTERN_CONF="limt:1GiB")[0])
+
+    def test_a_snapshot_is_what_torchs_visualiser_reads(self):
+        out = self.output_of("""
+            import pickle
+            from torch.cuda import _memory_viz
+            cistern.install(remap_slack=0)
+            blocks = [torch.empty(size << 16, dtype=torch.uint8) for size in (1, 40, 3, 90, 7)]
+            del blocks[1], blocks[2]
+            cistern.trim()
+            cistern.snapshot("memory.pickle")
+            snapshot = pickle.load(open("memory.pickle", "rb"))
+            info = cistern.memory_info()
+            for segment in snapshot["segments"]:
+                address = segment["address"]
+                for block in segment["blocks"]:
+                    assert block["address"] == address, "blocks tile the segment"
+                    address += block["size"]
+                assert address == segment["address"] + segment["total_size"]
+            total = lambda name: sum(segment[name] for segment in snapshot["segments"])
+            print(total("total_size") == info["reserved"], total("allocated_size") == info["current"],
+                  total("requested_size") == info["requested"])
+            tensors = {block.data_ptr(): block.numel() for block in blocks}
+            print({block["address"]: block["requested_size"] for segment in snapshot["segments"]
+                   for block in segment["blocks"] if block["state"] == "active_allocated"} == tensors)
+            for plot in (_memory_viz.segment_plot, _memory_viz.trace_plot):
+                assert "<script" in plot(snapshot)
+            print("segments: " + str(len(snapshot["segments"])) in _memory_viz.segsum(snapshot))
+            """)
+        self.assertEqual(out, ["True True True", "True", "True"])
+
+    def test_a_second_install_changes_nothing(self):
+        out = self.output_of("""
+            cistern.install(limit="1GiB")
+            try:
+                cistern.install(limit="2GiB")
+            except cistern.Error:
+                print(cistern.memory_info()["limit"])
+            """)
+        self.assertEqual(out, [str(1 << 30)])
+
+    def test_without_its_library_the_import_says_where_it_looked(self):
+        done = self.python("", CISTERN_LIBRARY_DIR="/nonesuch")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr.splitlines()[-1], "ImportError: libcistern_c_abi.* is in none of /nonesuch")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(add_help=False)
+    for name in vars(SETTINGS):
+        parser.add_argument("--" + name.replace("_", "-"), type=os.path.abspath, required=True)
+    rest = parser.parse_known_args(namespace=SETTINGS)[1]
+    interpreter, environment_of_torch = python_with_torch()
+    if subprocess.call([interpreter, "-c", "import torch"], env=environment_of_torch) != 0:
+        print("skipped: this torch has no Python")
+        sys.exit(77)
+    unittest.main(argv=sys.argv[:1] + rest)
