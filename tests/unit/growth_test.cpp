@@ -165,6 +165,56 @@ TEST(Preallocate, KeepsSmallBlocksAwayFromTheFrontOfLargeFreeOnes) {
   world.free(small);
 }
 
+TEST(Preallocate, IsForEverybodyAndNotForThePoolThatComesFirst) {
+  World world(world_with({.strategy = Strategy::kPreallocate, .preallocate = bytes(64 * kMiB)}));
+  const PoolId pool = world->create_pool();
+  world.allocate(3 * kMiB, kA, pool);
+  EXPECT_EQ(world.reserved(), 4 * kMiB);
+  world.allocate(3 * kMiB, kA);
+  EXPECT_EQ(world.reserved(), 68 * kMiB);
+}
+
+TEST(StrategyAtRunTime, FromPreallocateToGrowthLetsTrimGiveThePreallocationBack) {
+  World world(world_with({.strategy = Strategy::kPreallocate, .preallocate = bytes(64 * kMiB)}));
+  world.allocate(3 * kMiB, kA);
+  world.trim();
+  EXPECT_EQ(world.reserved(), 64 * kMiB) << "a preallocation stays";
+  world->set_strategy(Strategy::kGrowth);
+  EXPECT_EQ(world.reserved(), 64 * kMiB) << "nothing goes unasked";
+  world.trim();
+  EXPECT_EQ(world.reserved(), 4 * kMiB);
+  world.allocate(3 * kMiB, kA);
+  EXPECT_EQ(world.reserved(), 6 * kMiB);
+}
+
+TEST(StrategyAtRunTime, FromGrowthToPreallocateTakesTheRestAtTheNextMissOfALargeBlock) {
+  World world(world_with({.limit = bytes(64 * kMiB)}));
+  world.allocate(3 * kMiB, kA);
+  world->set_strategy(Strategy::kPreallocate);
+  world.allocate(100, kA);
+  EXPECT_EQ(world.reserved(), 6 * kMiB) << "small blocks have ranges of their own, and take no preallocation";
+  world.allocate(3 * kMiB, kA);
+  EXPECT_EQ(world.reserved(), 64 * kMiB);
+  EXPECT_EQ(world->options().strategy, Strategy::kPreallocate);
+}
+
+TEST(StrategyAtRunTime, BeforeTheFirstBlockIsAsIfItHadAlwaysBeenSo) {
+  World world(world_with({.preallocate = bytes(64 * kMiB)}));
+  world->set_strategy(Strategy::kPreallocate);
+  world.allocate(512, kA);
+  EXPECT_EQ(world.reserved(), 64 * kMiB);
+  EXPECT_NE(world.allocate(63 * kMiB, kA), 0u) << "small blocks keep to one end of the preallocation";
+  EXPECT_EQ(world.reserved(), 64 * kMiB);
+}
+
+TEST(StrategyAtRunTime, HeadroomIsWhatALaterPreallocationLeavesFree) {
+  World world;
+  world->set_headroom(kGiB - 64 * kMiB);
+  world->set_strategy(Strategy::kPreallocate);
+  world.allocate(3 * kMiB, kA);
+  EXPECT_EQ(world.reserved(), 64 * kMiB);
+}
+
 TEST(WholeOnly, TakesASegmentOfItsOwnForEachNeed) {
   WorldOptions options;
   options.source.whole_only = true;

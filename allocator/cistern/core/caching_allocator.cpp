@@ -17,7 +17,7 @@ HeapRules rules_for(const Options& options, const SourceTraits& traits, DeviceId
   rules.least_block_bytes = options.least_block_bytes;
   rules.granule_bytes = traits.granule_bytes;
   rules.small_block_bytes = options.small_block_bytes;
-  rules.separate_small_ranges = options.strategy != Strategy::kPreallocate;
+  rules.separate_small_ranges = separates_small_ranges(options.strategy);
   rules.device = device;
   return rules;
 }

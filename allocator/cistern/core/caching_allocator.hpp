@@ -79,6 +79,12 @@ class CachingAllocator {
   void clear_limit(PoolId pool = {});
   std::size_t limit_bytes(PoolId pool = {}) const;
 
+  /// How the next misses grow; what is reserved stays. From preallocate to another strategy, a trim may give the
+  /// preallocation back; to preallocate, the next miss of a large block takes the rest of what there is to take.
+  void set_strategy(Strategy strategy);
+  /// What a later preallocation leaves free on the device.
+  void set_headroom(std::size_t headroom_bytes);
+
   /// Fails: throws std::length_error beyond kMaxPools at once.
   PoolId create_pool(const PoolOptions& options = {});
   /// For allocations from now on; see PoolOptions::own_granules.
@@ -114,7 +120,8 @@ class CachingAllocator {
   void unlock_after_fork();
 
   const SourceTraits& source_traits() const noexcept { return source_.traits(); }
-  const Options& options() const noexcept { return options_; }
+  /// As they are now.
+  Options options() const;
 
  private:
   using Served = std::optional<Allocation>;
@@ -173,6 +180,7 @@ class CachingAllocator {
   bool take_segment(Heap& heap, const Need& need, std::size_t bytes);
   bool commit_claim(Heap& heap, const Claim& claim);
   bool reserve_range(Heap& heap, const Need& need);
+  bool preallocates(const Heap& heap, const Need& need) const;  ///< Whether this miss is the one that does.
   std::size_t wish_bytes(const Heap& heap, const Need& need) const;
   void remap_for(Heap& heap, const Need& need, std::size_t commit_bytes);
 
@@ -196,7 +204,7 @@ class CachingAllocator {
   void wait_for_all_fences();
   void close_fence(Heap& heap, const StreamLedger::OpenFence& fence, EventKind why);
 
-  const Options options_;
+  Options options_;  ///< Strategy and headroom are guarded by growth_mutex_; the rest never changes.
   MemorySource& source_;
   StreamFences* const fences_;
   const DeviceId device_;

@@ -59,7 +59,28 @@ void enter_or_undo(Enter enter, Undo undo) {
 
 }  // namespace
 
+void CachingAllocator::set_strategy(Strategy strategy) {
+  const std::scoped_lock growth(growth_mutex_);
+  if (strategy == options_.strategy) return;
+  options_.strategy = strategy;
+  preallocated_bytes_ = 0;
+  // Ranges there already stay what they are, and so does what later ones are for.
+  if (heaps_.empty()) rules_.separate_small_ranges = separates_small_ranges(strategy);
+}
+
+void CachingAllocator::set_headroom(std::size_t headroom_bytes) {
+  const std::scoped_lock growth(growth_mutex_);
+  options_.headroom_bytes = headroom_bytes;
+}
+
+bool CachingAllocator::preallocates(const Heap& heap, const Need& need) const {
+  // It is for everybody: neither for one pool, nor for a range of small blocks only.
+  return options_.strategy == Strategy::kPreallocate && preallocated_bytes_ == 0 && heap.pool == PoolId{} &&
+         !(need.small && rules_.separate_small_ranges);
+}
+
 std::size_t CachingAllocator::wish_bytes(const Heap& heap, const Need& need) const {
+  if (options_.strategy == Strategy::kPreallocate && !preallocates(heap, need)) return 0;
   GrowthFacts facts;
   {
     const std::scoped_lock lock(heap.lock());
@@ -103,7 +124,7 @@ bool CachingAllocator::commit_for(Heap& heap, const Need& need, Grower& grower) 
       } else {
         budget.spent();
         guard.finished();
-        if (options_.strategy == Strategy::kPreallocate && preallocated_bytes_ == 0) preallocated_bytes_ = hole_bytes;
+        if (preallocates(heap, need)) preallocated_bytes_ = hole_bytes;
         return true;
       }
     }
@@ -183,7 +204,7 @@ bool CachingAllocator::commit_whole(Heap& heap, const Need& need, Grower& grower
     if (BudgetClaim budget(heap.budget, bytes); budget) {
       if (take_segment(heap, need, bytes)) {
         budget.spent();
-        if (options_.strategy == Strategy::kPreallocate && preallocated_bytes_ == 0) preallocated_bytes_ = bytes;
+        if (preallocates(heap, need)) preallocated_bytes_ = bytes;
         return true;
       }
       refusal = Refusal::kSource;

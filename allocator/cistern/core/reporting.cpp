@@ -213,6 +213,11 @@ void CachingAllocator::stop_recording() {
   log_.sink = nullptr;
 }
 
+Options CachingAllocator::options() const {
+  const std::scoped_lock growth(growth_mutex_);
+  return options_;
+}
+
 void CachingAllocator::mark(std::uint64_t number) { log_device(EventKind::kMark, number); }
 
 }  // namespace cistern
