@@ -2,7 +2,8 @@
 // the first call that one of torch's libraries makes to a function interposed here, loads the plug that lies beside
 // this file, and lets it install itself. The call itself is served as ever.
 //
-//   libc10.so        calls posix_memalign  for the first CPU tensor
+//   libc10.so        calls posix_memalign      for the first CPU tensor
+//   libc10_cuda.so   calls cudaGetDeviceCount  before anything of CUDA
 //
 // dlopen is not interposed: the loader judges a call of it by the library that makes it.
 #include <dlfcn.h>
@@ -76,6 +77,13 @@ bool wanted(const Plug& plug) {
   return false;
 }
 
+/// The file whose code lies there; "" for the program itself. Not by dladdr or dl_iterate_phdr: they lock, and a child of
+/// fork would wait for ever for a lock that another thread of its parent held.
+const char* path_of_library(void* address) {
+  dl_find_object object;
+  return _dl_find_object(address, &object) == 0 ? object.dlfo_link_map->l_name : "";
+}
+
 /// Waits for one of torch's libraries to call.
 /// Cost: without locks; one search among the libraries of the process, and once installed, one load.
 /// Threads: one of those that call at once installs, the others go on without.
@@ -90,11 +98,8 @@ class Trigger {
   }
 
  private:
-  /// Not dladdr or dl_iterate_phdr: they lock, and a child of fork would wait for ever for a lock held elsewhere.
   bool in_library(void* address) const {
-    dl_find_object object;
-    if (_dl_find_object(address, &object) != 0) return false;
-    const char* path = object.dlfo_link_map->l_name;
+    const char* path = path_of_library(address);
     const char* slash = strrchr(path, '/');
     return strcmp(slash == nullptr ? path : slash + 1, plug_.library) == 0;
   }
@@ -103,24 +108,35 @@ class Trigger {
   std::atomic<bool> done_{false};
 };
 
-/// The function of that name that would have been called without this file.
-template <class Function>
-Function* next(std::atomic<Function*>& known, const char* name) {
-  Function* function = known.load(std::memory_order_relaxed);
-  if (function != nullptr) [[likely]]
-    return function;
-  function = reinterpret_cast<Function*>(symbol_of(RTLD_NEXT, name));
-  known.store(function, std::memory_order_relaxed);
-  return function;
-}
-
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) int posix_memalign(void** block, std::size_t alignment,
-                                                                     std::size_t bytes) noexcept {
-  static constinit Trigger cpu{cistern::kCpuPlug};
+#define CISTERN_INTERPOSED extern "C" __attribute__((visibility("default")))
+
+CISTERN_INTERPOSED int posix_memalign(void** block, std::size_t alignment, std::size_t bytes) noexcept {
   using Function = int(void**, std::size_t, std::size_t);
-  static constinit std::atomic<Function*> memalign{nullptr};
+  static constinit Trigger cpu{cistern::kCpuPlug};
+  static constinit std::atomic<Function*> known{nullptr};
   cpu.called_from(__builtin_return_address(0));
-  return next(memalign, "posix_memalign")(block, alignment, bytes);
+  Function* function = known.load(std::memory_order_relaxed);
+  if (function == nullptr) [[unlikely]] {
+    function = reinterpret_cast<Function*>(symbol_of(RTLD_NEXT, "posix_memalign"));
+    known.store(function, std::memory_order_relaxed);
+  }
+  return function(block, alignment, bytes);
+}
+
+/// The runtime may be out of the global scope, as Python loads it: then it is looked for where the caller would.
+CISTERN_INTERPOSED int cudaGetDeviceCount(int* count) {
+  using Function = int(int*);
+  constexpr int kNoRuntime = 35;  // cudaErrorInsufficientDriver
+  static constinit Trigger cuda{cistern::kCudaPlug};
+  void* const caller = __builtin_return_address(0);
+  cuda.called_from(caller);
+  void* function = dlsym(RTLD_NEXT, "cudaGetDeviceCount");
+  if (function == nullptr) {
+    void* library = dlopen(path_of_library(caller), RTLD_LAZY | RTLD_NOLOAD);
+    if (library != nullptr) function = dlsym(library, "cudaGetDeviceCount");
+  }
+  if (function == nullptr || function == reinterpret_cast<void*>(&cudaGetDeviceCount)) return kNoRuntime;
+  return reinterpret_cast<Function*>(function)(count);
 }

@@ -88,7 +88,7 @@ Result<DriverApi, DriverError> DriverApi::from_process() {
   // The global scope first: whatever the program itself calls, a preloaded runtime included. Then a runtime that was
   // loaded out of sight, as Python does it. Never a second one beside it.
   void* library = RTLD_DEFAULT;
-  if (dlsym(RTLD_DEFAULT, "cudaGetDeviceCount") == nullptr) {
+  if (dlsym(RTLD_DEFAULT, "cudaGetDevice") == nullptr) {  // not cudaGetDeviceCount, which adapters/preload interposes
     library = dlopen(kRuntimeLibrary, RTLD_LAZY | RTLD_NOLOAD);
     if (library == nullptr) library = dlopen(kRuntimeLibrary, RTLD_LAZY);
     if (library == nullptr) return DriverError("dlopen", 0, dlerror());
