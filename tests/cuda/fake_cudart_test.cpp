@@ -1,8 +1,11 @@
 // The rules of the fake runtime itself, each tried once: tests over it are worth no more than these.
 #include <dlfcn.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -124,6 +127,56 @@ TEST_F(FakeCudart, AnExportedHandleLeadsToTheSameMemory) {
   pointer(mine)[7] = 's';
   EXPECT_EQ(pointer(theirs)[7], 's');
   EXPECT_EQ(fakecuda_used_bytes(0), kGranule);
+}
+
+TEST_F(FakeCudart, AnotherProcessSeesTheSameBytesThroughBothKindsOfHandles) {
+  int to_child[2];
+  ASSERT_EQ(pipe(to_child), 0);
+  struct Message {
+    cudaIpcMemHandle_t handle;
+    int process;
+    int descriptor;
+  } message = {};
+  const pid_t child = fork();  // before either process has used the runtime
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (read(to_child[0], &message, sizeof message) != sizeof message) _exit(1);
+    void* shared = nullptr;
+    if (cudaIpcOpenMemHandle(&shared, message.handle, cudaIpcMemLazyEnablePeerAccess) != cudaSuccess)
+      _exit(2);
+    const int process = static_cast<int>(syscall(SYS_pidfd_open, message.process, 0));
+    const auto file = syscall(SYS_pidfd_getfd, process, message.descriptor, 0);
+    CUmemGenericAllocationHandle imported = 0;
+    if (cuMemImportFromShareableHandle(&imported, reinterpret_cast<void*>(file),
+                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != CUDA_SUCCESS) {
+      _exit(3);
+    }
+    char* mapped = pointer(map_granule(imported));
+    const bool same = std::string(static_cast<char*>(shared)) == "malloc" && std::string(mapped) == "granule";
+    *static_cast<char*>(shared) = *mapped = '!';
+    _exit(same && cudaIpcCloseMemHandle(shared) == cudaSuccess && *fakecuda_misuses() == '\0' ? 0 : 4);
+  }
+  prctl(PR_SET_PTRACER, child);  // else it may not take our descriptors where that is restricted
+  char* memory = allocate(4 * kMiB);
+  const CUmemGenericAllocationHandle granule = create(kGranule);
+  char* mapped = pointer(map_granule(granule));
+  std::strcpy(memory, "malloc");
+  std::strcpy(mapped, "granule");
+  message.process = getpid();
+  EXPECT_EQ(cudaIpcGetMemHandle(&message.handle, memory), cudaSuccess);
+  EXPECT_EQ(
+      cuMemExportToShareableHandle(&message.descriptor, granule, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+      CUDA_SUCCESS);
+  ASSERT_EQ(write(to_child[1], &message, sizeof message), static_cast<ssize_t>(sizeof message));
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(memory[0], '!');
+  EXPECT_EQ(mapped[0], '!');
+  void* own = nullptr;
+  EXPECT_EQ(cudaIpcOpenMemHandle(&own, message.handle, 0), cudaErrorDeviceUninitialized);
+  close(message.descriptor);
+  for (int end : {to_child[0], to_child[1]}) close(end);
 }
 
 TEST_F(FakeCudart, DriverFunctionsAreFoundByLookupAndInLibcuda) {

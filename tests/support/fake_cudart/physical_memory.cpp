@@ -1,38 +1,24 @@
 #include "physical_memory.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <string>
 
+#include "memory_file.hpp"
+
 namespace fake_cudart {
 namespace {
 
-// Stretches are never reused and given back by punching holes, so a file grows without end, sparsely. What an
-// importer must know of a stretch lies far behind all of them, found by the number of its first granule.
-constexpr std::uint64_t kRecordsBegin = std::uint64_t{1} << 50;
-constexpr std::uint64_t kFileBytes = kRecordsBegin + (std::uint64_t{1} << 40);
-
+// What an importer must know of a stretch lies behind all of them, found by the number of its first granule.
 struct Record {
   std::uint64_t bytes = 0;
   CUmemAllocationProp properties{};
 };
 
 off_t record_position(std::uint64_t offset) {
-  return static_cast<off_t>(kRecordsBegin + offset / kGranuleBytes * sizeof(Record));
-}
-
-int open_file(Device& device) {
-  if (device.file < 0) {
-    device.file = memfd_create("fake_cudart", MFD_CLOEXEC);
-    if (device.file >= 0 && ftruncate(device.file, static_cast<off_t>(kFileBytes)) != 0) {
-      close(device.file);
-      device.file = -1;
-    }
-  }
-  return device.file;
+  return static_cast<off_t>(kStretchesEnd + offset / kGranuleBytes * sizeof(Record));
 }
 
 bool same_file(int a, int b) {
@@ -53,23 +39,20 @@ CUresult create_physical(Runtime& state, std::uint64_t* id, std::size_t bytes,
   }
   if (!state.has_device(properties.location.id)) return CUDA_ERROR_INVALID_DEVICE;
   Device& device = state.devices[static_cast<std::size_t>(properties.location.id)];
-  const int file = open_file(device);
-  if (file < 0) return CUDA_ERROR_OPERATING_SYSTEM;
   if (!state.claim(properties.location.id, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  Physical physical{.device = properties.location.id,
-                    .bytes = bytes,
-                    .file = file,
-                    .offset = device.file_end,
-                    .properties = properties,
-                    .handle_count = 1};
-  device.file_end += bytes;
+  const std::optional<std::uint64_t> offset = take_stretch(device, bytes);
   const Record record{bytes, properties};
-  if (pwrite(file, &record, sizeof record, record_position(physical.offset)) != sizeof record) {
-    state.refund(physical.device, bytes);
+  if (!offset || pwrite(device.file, &record, sizeof record, record_position(*offset)) != sizeof record) {
+    state.refund(properties.location.id, bytes);
     return CUDA_ERROR_OPERATING_SYSTEM;
   }
   *id = state.next_physical++;
-  state.physicals.emplace(*id, physical);
+  state.physicals.emplace(*id, Physical{.device = properties.location.id,
+                                        .bytes = bytes,
+                                        .file = device.file,
+                                        .offset = *offset,
+                                        .properties = properties,
+                                        .handle_count = 1});
   return CUDA_SUCCESS;
 }
 
@@ -77,8 +60,7 @@ void drop_unreferenced(Runtime& state, std::uint64_t id) {
   const Physical& physical = state.physicals.at(id);
   if (physical.handle_count != 0 || physical.mapping_count != 0) return;
   if (physical.owned) {
-    fallocate(physical.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(physical.offset),
-              static_cast<off_t>(physical.bytes));
+    give_back_stretch(physical.file, physical.offset, physical.bytes);
     state.refund(physical.device, physical.bytes);
   } else {
     close(physical.file);

@@ -96,6 +96,7 @@ struct Allocation {
   int device = 0;
   MemoryKind kind = MemoryKind::kDevice;
   unsigned flags = 0;
+  std::uint64_t offset = 0;  ///< Of device memory, in its device's file.
 };
 
 /// A created piece of physical memory: a stretch of a memory file.
@@ -123,7 +124,7 @@ struct Device {
   std::size_t peak_used_bytes = 0;
   Stream* legacy = nullptr;
   std::set<int> reachable;  ///< Peers whose memory work of this device may touch.
-  int file = -1;            ///< Holds its physical memory.
+  int file = -1;            ///< Holds its memory.
   std::uint64_t file_end = 0;
 };
 
