@@ -23,7 +23,8 @@ int main(int argc, char** argv) {
     if (std::strcmp(name, "lifo_1MiB") == 0) return do_pairs(LastInFirstOut(cistern::kMiB), count), 0;
     if (std::strcmp(name, "churn_100") == 0) return do_pairs(RandomChurn(100), count), 0;
     if (std::strcmp(name, "churn_1000") == 0) return do_pairs(RandomChurn(1000), count), 0;
+    if (std::strcmp(name, "churn_10000") == 0) return do_pairs(RandomChurn(10'000), count), 0;
   }
-  std::fprintf(stderr, "usage: %s lifo_512|lifo_1MiB|churn_100|churn_1000 COUNT\n", argv[0]);
+  std::fprintf(stderr, "usage: %s lifo_512|lifo_1MiB|churn_100|churn_1000|churn_10000 COUNT\n", argv[0]);
   return 2;
 }

@@ -104,13 +104,15 @@ class FreeIndex {
 [[gnu::always_inline]] inline BlockIndex FreeIndex::smallest(const BlockTable& blocks, std::uint32_t bin, std::size_t bytes,
                                std::size_t scanned) const noexcept {
   BlockIndex best = kNoBlock;
+  std::size_t least = std::size_t{1} << 63;
   for (BlockIndex i = heads_[bin]; i != kNoBlock && scanned != 0; i = blocks[i].bin_next, --scanned) {
-    const Block& block = blocks[i];
-    if (block.bytes < bytes) continue;
-    if (best == kNoBlock || block.bytes < blocks[best].bytes ||
-        (block.bytes == blocks[best].bytes && block.address < blocks[best].address)) {
-      best = i;
-    }
+    // The excess of what is too small wraps to more than any. Sizes are random to the processor: compares whose outcome
+    // is kept cost less than branches guessed wrong.
+    const std::size_t excess = blocks[i].bytes - bytes;
+    if (excess == least && blocks[best].address < blocks[i].address) [[unlikely]] continue;
+    const bool better = excess <= least;
+    least = better ? excess : least;
+    best = better ? i : best;
   }
   return best;
 }
