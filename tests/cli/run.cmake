@@ -5,6 +5,10 @@ add_test(NAME cli.run
 set_tests_properties(cli.run PROPERTIES LABELS cli TIMEOUT 120)
 if(TARGET cistern_c10_cpu)
   add_dependencies(cistern_program cistern_c10_cpu)
+  if(TARGET cistern_c10_cuda AND TARGET fake_cudart AND TARGET torch::torch_cuda)
+    add_dependencies(cistern_program cistern_c10_cuda)
+    list(APPEND run_arguments --fake-runtime $<TARGET_FILE:fake_cudart>:$<TARGET_FILE:fake_cuda>)
+  endif()
   get_filename_component(site_packages ${CISTERN_TORCH} DIRECTORY)
   add_test(NAME cli.run_with_torch
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/run_torch_test.py ${run_arguments}

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import unittest
 
-SETTINGS = argparse.Namespace(program="", preload="", site_packages="")
+SETTINGS = argparse.Namespace(program="", preload="", site_packages="", fake_runtime="")  # Paths; the last a list.
 
 
 class RunCase(unittest.TestCase):
@@ -183,7 +183,7 @@ def parse_settings():
     """Fills SETTINGS in from the command line; returns what is left for unittest."""
     parser = argparse.ArgumentParser(add_help=False)
     for name in vars(SETTINGS):
-        parser.add_argument("--" + name.replace("_", "-"), type=os.path.abspath)
+        parser.add_argument("--" + name.replace("_", "-"), type=lambda paths: ":".join(map(os.path.abspath, paths.split(":"))))
     return sys.argv[:1] + parser.parse_known_args(namespace=SETTINGS)[1]
 
 

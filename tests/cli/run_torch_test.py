@@ -2,7 +2,8 @@
 """cistern run over unmodified Python programs that use torch: their tensors are cistern's, with every flag, in children
 too. Exit code 77 where the torch of this build has no Python.
 
-    run_torch_test.py --program CISTERN --preload LIBCISTERN_PRELOAD --site-packages DIR [arguments of unittest]
+    run_torch_test.py --program CISTERN --preload LIBCISTERN_PRELOAD --site-packages DIR
+                      [--fake-runtime LIBCUDART:LIBCUDA] [arguments of unittest]
 """
 import json
 import os
@@ -131,6 +132,25 @@ class Serves(TorchCase):
         done = self.call(python, "-c", 'import torch; torch.ones(1); print("c10_cpu" in open("/proc/self/maps").read())',
                          LD_PRELOAD=SETTINGS.preload, CISTERN_DEVICES="cuda", **needed)
         self.assertEqual((done.stdout, done.stderr), ("False\n", ""))
+
+
+class ServesCuda(TorchCase):
+    def test_cuda_and_cpu_tensors_are_ours_each_under_the_limit(self):
+        if not SETTINGS.fake_runtime:
+            self.skipTest("without the CUDA plug")
+        out = self.output_of(["--devices", "cpu,cuda", "--limit", "64MiB"], ASK + textwrap.dedent("""
+            import torch
+            print("libcistern_c10_cuda" in open("/proc/self/maps").read(), torch.cuda.device_count())
+            kept = torch.empty(4 << 20, dtype=torch.uint8, device="cuda:1")
+            on_cpu = [torch.empty(3), torch.empty(3)]
+            print(torch.cuda.memory_allocated(1), cistern.memory_info(1)["current"], cistern.memory_info("cpu")["requested"])
+            for device in ("cuda:1", "cpu"):
+                try:
+                    torch.empty(100 << 20, dtype=torch.uint8, device=device)
+                except torch.OutOfMemoryError as error:
+                    print(device, cistern.memory_info(device)["limit"])
+            """), LD_PRELOAD=SETTINGS.fake_runtime)
+        self.assertEqual(out.splitlines(), ["False 2", f"{4 * MIB} {4 * MIB} 12", f"cuda:1 {64 * MIB}", f"cpu {64 * MIB}"])
 
 
 class Refuses(TorchCase):

@@ -2,6 +2,9 @@
 """cistern-train as a user meets it: results, wrong input, limits, checkpoints, Ctrl-C. On a small made-up MNIST.
 
     train_test.py PROGRAM [arguments of unittest]
+
+CISTERN_FAKE_CUDA says what to preload for a CUDA runtime without a GPU (tests/support/fake_cudart); TORCH_LIBRARIES where
+torch's libraries are. Without them the program was built without CUDA, and what needs it is left out.
 """
 import gzip
 import json
@@ -109,6 +112,9 @@ class Results(TrainCase):
         self.assertGreater(memory["peak_requested_bytes"], 640 * 784 * 4)
         self.assertLessEqual(memory["peak_requested_bytes"], memory["peak_allocated_bytes"])
         self.assertLessEqual(memory["peak_allocated_bytes"], memory["peak_reserved_bytes"])
+        self.assertEqual((ours["device"], [one["name"] for one in memory["memories"]]), ("cpu", ["host"]))
+        self.assertEqual(memory["memories"][0]["peak_reserved_bytes"], memory["peak_reserved_bytes"])
+        self.assertEqual(memory["memories"][0]["limit_bytes"], None)
 
     def test_compare_prints_a_row_a_strategy_and_finds_the_weights_identical(self):
         done = self.run_program("--compare", ",".join(STRATEGIES))
@@ -168,13 +174,87 @@ class WrongCommandLine(TrainCase):
     def test_help_exits_0(self):
         self.assertEqual(self.run_program("--help").returncode, 0)
 
+    def test_the_tuned_loop_is_for_the_cpu(self):
+        self.refuses(2, "--loop plain", "--loop", "tuned", "--device", "cuda")
+        done = self.run_program("--device", "auto", "--loop", "tuned", "--epochs", "1")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("device: cpu (the tuned loop is code for the CPU)", done.stderr)
+
     def test_cuda_without_a_gpu_is_one_line(self):
         self.refuses(1, "--device cpu", "--device", "cuda:0")
 
     def test_auto_without_a_gpu_falls_back_to_the_cpu_and_says_so(self):
         done = self.run_program("--device", "auto", "--epochs", "1")
         self.assertEqual(done.returncode, 0)
-        self.assertIn("device: cpu (no usable CUDA device)", done.stderr)
+        self.assertRegex(done.stderr, r"device: cpu \((no usable CUDA device|this build has no CUDA plug)")
+
+
+@unittest.skipUnless("CISTERN_FAKE_CUDA" in os.environ, "built without CUDA")
+class Cuda(TrainCase):
+    """Up to the first convolution, which needs cuDNN and so a GPU; tests/gpu/training.py goes on from there."""
+
+    def on_fake(self, *arguments, **environment):
+        return self.run_program(*arguments, LD_PRELOAD=os.environ["CISTERN_FAKE_CUDA"], **environment)
+
+    def reaches_the_first_step(self, done, device):
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done)
+        first, rest = done.stderr.split("\n", 1)
+        self.assertEqual(first, f"device: {device}, 1 thread, plain loop")
+        self.assertTrue(rest.startswith("cistern-train: "), rest)
+        self.assertIn("cuDNN", rest)
+        self.assertNotIn("frame #", rest)
+
+    def test_the_device_asked_for_gets_the_data_and_the_plain_loop(self):
+        self.reaches_the_first_step(self.on_fake("--device", "cuda"), "cuda:0 (as asked)")
+        self.reaches_the_first_step(self.on_fake("--device", "cuda:1"), "cuda:1 (as asked)")
+        self.reaches_the_first_step(self.on_fake("--device", "cuda", "--strategy", "system"), "cuda:0 (as asked)")
+        self.reaches_the_first_step(self.on_fake("--device", "cuda", "--strategy", "preallocate"), "cuda:0 (as asked)")
+
+    def test_auto_takes_the_first_device_there_is(self):
+        self.reaches_the_first_step(self.on_fake("--device", "auto"), "cuda:0 (found)")
+
+    def test_a_device_out_of_range_is_one_line(self):
+        done = self.on_fake("--device", "cuda:2")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual(done.stderr, "cistern-train: --device cuda:2: there are 2 CUDA devices, counted from 0; "
+                                      "use --device cpu\n")
+
+    def test_a_driver_without_a_device_is_one_line_and_auto_trains_on_the_cpu(self):
+        done = self.on_fake("--device", "cuda", FAKE_CUDART_DEVICES="0")
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
+        self.assertIn("no usable CUDA device", done.stderr)
+        done = self.on_fake("--device", "auto", "--epochs", "1", FAKE_CUDART_DEVICES="0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("device: cpu (no usable CUDA device", done.stderr)
+
+    def test_a_torch_without_its_cuda_part_is_one_line_and_auto_trains_on_the_cpu(self):
+        libraries = self.folder / "lib"
+        libraries.mkdir()
+        for library in pathlib.Path(os.environ["TORCH_LIBRARIES"]).glob("*.so*"):
+            if library.name != "libtorch_cuda.so":
+                (libraries / library.name).symlink_to(library)
+        cpu_only = {"LD_LIBRARY_PATH": str(libraries)}
+        done = self.on_fake("--device", "cuda", **cpu_only)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
+        self.assertIn(f"{libraries}/libtorch_cuda.so is not there", done.stderr)
+        done = self.on_fake("--device", "auto", "--epochs", "1", **cpu_only)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("device: cpu (this torch has no CUDA part", done.stderr)
+
+    def test_a_limit_is_the_devices(self):
+        done = self.on_fake("--device", "cuda", "--limit", "1MiB")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        for word in ("cuda:0", "asked", "limit", "what would help"):
+            self.assertIn(word, done.stderr)
+        self.assertNotIn("frame #", done.stderr)
+        self.reaches_the_first_step(self.on_fake("--device", "cuda", "--limit", "64MiB"), "cuda:0 (as asked)")
+
+    def test_a_checkpoint_of_the_tuned_loop_goes_on_on_the_cpu_only(self):
+        self.train("--epochs", "1", "--loop", "tuned", "--checkpoint", "saved")
+        done = self.on_fake("--device", "cuda", "--checkpoint", "saved", "--resume")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertIn("--device cpu", done.stderr)
 
 
 class WrongData(TrainCase):

@@ -30,7 +30,9 @@ def python_with_torch():
 class Package(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
         base, cls.environment = python_with_torch()
         subprocess.run([base, "-m", "venv", str(cls.folder / "venv")], check=True, env=cls.environment)
         cls.interpreter = str(cls.folder / "venv" / "bin" / "python")

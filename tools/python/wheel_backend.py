@@ -27,7 +27,7 @@ License: MIT
 Requires-Python: >=3.9
 """
 REQUIRED = ("c_abi", "registry", "c10_cpu")
-WHERE_PRESENT = ("c10_cuda",)
+CUDA = ("c10_cuda",)  # Where torch has CUDA.
 
 
 def file_of(library):
@@ -35,20 +35,23 @@ def file_of(library):
 
 
 def torch_folder():
-    if "CISTERN_TORCH" in os.environ:
-        return os.environ["CISTERN_TORCH"]
     found = importlib.util.find_spec("torch")
-    return os.path.dirname(found.origin) if found else None
+    in_venv = list((ROOT / ".venv").glob("lib/python3*/site-packages/torch"))
+    for folder in os.environ.get("CISTERN_TORCH"), found and os.path.dirname(found.origin), in_venv and in_venv[0]:
+        if folder:
+            return pathlib.Path(folder)
+    raise SystemExit("cistern: torch was not found; run tools/setup.sh, set CISTERN_TORCH, or use --no-build-isolation")
 
 
 def build_libraries():
     """The folder that holds them."""
     build, torch = ROOT / "build" / "python", torch_folder()
+    cuda = (torch / "lib" / "libc10_cuda.so").exists()
     subprocess.run(["cmake", "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release", "-DCISTERN_WITH_TORCH=ON",
                     "-DCISTERN_WITH_APPS=OFF", "-DCISTERN_WITH_TESTS=OFF", "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON",
-                    *(["-DCISTERN_TORCH=" + torch] if torch else [])], check=True)
+                    f"-DCISTERN_TORCH={torch}", f"-DCISTERN_WITH_CUDA={'ON' if cuda else 'OFF'}"], check=True)
     subprocess.run(["cmake", "--build", str(build), "--parallel", "--target",
-                    *("cistern_" + library for library in REQUIRED)], check=True)
+                    *("cistern_" + library for library in REQUIRED + (CUDA if cuda else ()))], check=True)
     return build / "lib"
 
 
@@ -56,7 +59,7 @@ def contents():
     """Name in the wheel -> bytes."""
     folder = pathlib.Path(os.environ.get("CISTERN_LIBRARY_DIR") or build_libraries())
     files = {f"cistern/{path.name}": path.read_bytes() for path in sorted((HERE / "cistern").glob("*.py"))}
-    for library in REQUIRED + WHERE_PRESENT:
+    for library in REQUIRED + CUDA:
         path = folder / file_of(library)
         if library in REQUIRED or path.exists():
             files["cistern/lib/" + path.name] = path.read_bytes()

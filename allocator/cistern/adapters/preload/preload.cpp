@@ -77,8 +77,8 @@ bool wanted(const Plug& plug) {
   return false;
 }
 
-/// The file whose code lies there; "" for the program itself. Not by dladdr or dl_iterate_phdr: they lock, and a child of
-/// fork would wait for ever for a lock that another thread of its parent held.
+/// The file whose code lies there; "" for the program itself. Not by dladdr or dl_iterate_phdr: they lock, and a child
+/// of fork would wait for ever for a lock that another thread of its parent held.
 const char* path_of_library(void* address) {
   dl_find_object object;
   return _dl_find_object(address, &object) == 0 ? object.dlfo_link_map->l_name : "";
