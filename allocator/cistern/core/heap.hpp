@@ -53,8 +53,9 @@ class Heap {
 
   // --- the resting block --------------------------------------------------------------------------------------------
   // What was taken last, and given back before anything else changed, rests: it is free, but not joined with its
-  // neighbours and in no bin yet. A need like the one before would find the same place again, so it gets the block as it
-  // lies. To rest moves no block, it only saves work. Whatever changes blocks, or looks at them, ends the rest first.
+  // neighbours and in no bin yet. A need like the one before would find the same place again, so it gets the block as
+  // it lies. To rest moves no block, it only saves work. Whatever changes blocks, or looks at them, ends the rest
+  // first; DeviceLedger does when it locks all heaps.
   /// True if find() and take() for the need would end with the block that rests.
   bool rests_for(const Need& need) const noexcept;
   /// Grants the resting block. Requires rests_for() and admits().
@@ -92,7 +93,7 @@ class Heap {
   /// Requires a range that is one hole. Its address space is the caller's to give back.
   void remove_range(std::uint32_t range) noexcept;
 
-  // --- looking: blocks only with no rest -------------------------------------------------------------------------------
+  // --- looking: at blocks only when none rests ------------------------------------------------------------------------
   const Range& range(std::uint32_t slot) const noexcept { return ranges_[slot]; }
   std::uint32_t range_count() const noexcept { return static_cast<std::uint32_t>(ranges_.size()); }
   const Block& block(BlockIndex index) const noexcept { return blocks_[index]; }
