@@ -237,6 +237,15 @@ TEST_F(FakeCudart, WhatIsAliveIsCountedAndNamed) {
   }
 }
 
+TEST_F(FakeCudart, KernelsDoNothingAndFailWhereTheEnvironmentSaysSo) {
+  const dim3 one(1);
+  EXPECT_EQ(cudaLaunchKernel(nullptr, one, one, nullptr, 0, nullptr), cudaSuccess);
+  setenv("FAKE_CUDART_KERNELS", "error", 1);
+  EXPECT_EQ(cudaLaunchKernel(nullptr, one, one, nullptr, 0, nullptr), cudaErrorNoKernelImageForDevice);
+  unsetenv("FAKE_CUDART_KERNELS");
+  EXPECT_EQ(fakecuda_calls("cudaLaunchKernel"), 2u);
+}
+
 // Misuse.
 
 TEST_F(FakeCudart, ADoubleFreeIsRecorded) {

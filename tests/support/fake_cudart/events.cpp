@@ -64,6 +64,16 @@ cudaError_t elapsed_time(Runtime& state, float* milliseconds, cudaEvent_t start,
   return cudaSuccess;
 }
 
+// What one process does is not seen by another: an event that came from elsewhere counts as done.
+constexpr unsigned kSharedFlags = cudaEventInterprocess | cudaEventDisableTiming;
+
+cudaError_t share_event(Runtime& state, cudaIpcEventHandle_t* out, cudaEvent_t handle) {
+  const std::shared_ptr<Event>* event = state.events.find(handle);
+  if (event == nullptr || !((*event)->flags & cudaEventInterprocess)) return cudaErrorInvalidResourceHandle;
+  *out = {};
+  return cudaSuccess;
+}
+
 }  // namespace
 }  // namespace fake_cudart
 
@@ -117,11 +127,11 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
                       [=](Runtime& state) { return elapsed_time(state, milliseconds, start, end); });
 }
 
-cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t*, cudaEvent_t) {
-  return runtime_call(__func__, [](Runtime&) { return cudaErrorNotSupported; });
+cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* out, cudaEvent_t handle) {
+  return runtime_call(__func__, [=](Runtime& state) { return share_event(state, out, handle); });
 }
 
-cudaError_t cudaIpcOpenEventHandle(cudaEvent_t*, cudaIpcEventHandle_t) {
-  return runtime_call(__func__, [](Runtime&) { return cudaErrorNotSupported; });
+cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* out, cudaIpcEventHandle_t) {
+  return runtime_call(__func__, [=](Runtime& state) { return create_event(state, out, kSharedFlags); });
 }
 }

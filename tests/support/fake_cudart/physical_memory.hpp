@@ -1,5 +1,5 @@
-// Physical memory that cuMemCreate gives. A handle that is exported is a file descriptor of the device's memory
-// file; its position says which stretch, so another process with this runtime can import it.
+// Physical memory that cuMemCreate gives. A handle that is exported is a file descriptor of the device's
+// memory file; its position says which stretch, so another process with this runtime can import it.
 #pragma once
 
 #include "state.hpp"

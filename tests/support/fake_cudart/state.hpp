@@ -19,27 +19,12 @@
 #include <vector>
 
 #include "handle_table.hpp"
+#include "span.hpp"
 
 namespace fake_cudart {
 
-using Address = std::uintptr_t;
 inline constexpr std::size_t kGranuleBytes = std::size_t{2} << 20;
 inline constexpr int kMaxDevices = 16;
-
-inline Address address_of(const void* pointer) {
-  return reinterpret_cast<Address>(pointer);
-}
-inline void* pointer_to(Address address) {
-  return reinterpret_cast<void*>(address);
-}
-
-struct Span {
-  Address begin = 0;
-  std::size_t bytes = 0;
-  Address end() const { return begin + bytes; }
-  bool contains(Address address) const { return address - begin < bytes; }
-  bool overlaps(const Span& other) const { return begin < other.end() && other.begin < end(); }
-};
 
 struct Stream;
 struct Graph;
@@ -185,8 +170,6 @@ struct Runtime {
 Runtime& runtime();
 /// As the environment says.
 void make_devices(Runtime& state, int count, std::size_t bytes);
-
-std::string hexadecimal(Address address);
 
 /// The body of a runtime function: counted, failed when a test says so, run under the mutex, and remembered
 /// as the thread's last error.
