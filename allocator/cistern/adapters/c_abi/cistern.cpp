@@ -178,9 +178,11 @@ int cistern_snapshot(const char* device, const char* path) {
 }
 
 void cistern_report(void) {
-  std::fprintf(stderr, "cistern: memory of process %d (%s)\n", static_cast<int>(getpid()),
-               program_invocation_short_name);
-  for (const auto& [name, allocator] : registered_devices()) report_device(name.c_str(), allocator->stats());
+  guarded([] {
+    std::fprintf(stderr, "cistern: memory of process %d (%s)\n", static_cast<int>(getpid()),
+                 program_invocation_short_name);
+    for (const auto& [name, allocator] : registered_devices()) report_device(name.c_str(), allocator->stats());
+  });
 }
 
 }  // extern "C"
