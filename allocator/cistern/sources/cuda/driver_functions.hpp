@@ -4,11 +4,14 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
+
 #include "cistern/sources/cuda/driver_error.hpp"
 
 // Of the runtime: all of them must be there.
-#define CISTERN_RUNTIME_FUNCTIONS(X)                                                                   \
-  X(cudaMalloc) X(cudaFree) X(cudaHostAlloc) X(cudaFreeHost) X(cudaMemGetInfo)                         \
+#define CISTERN_RUNTIME_FUNCTIONS(X) X(cudaMalloc) X(cudaHostAlloc) CISTERN_PLAIN_RUNTIME_FUNCTIONS(X)
+#define CISTERN_PLAIN_RUNTIME_FUNCTIONS(X)                                                             \
+  X(cudaFree) X(cudaFreeHost) X(cudaMemGetInfo)                                                        \
   X(cudaMemcpy) X(cudaMemcpyAsync) X(cudaMemcpyPeerAsync)                                              \
   X(cudaGetDeviceCount) X(cudaGetDevice) X(cudaSetDevice) X(cudaDeviceGetAttribute)                    \
   X(cudaDeviceSynchronize) X(cudaDeviceCanAccessPeer) X(cudaDeviceEnablePeerAccess)                    \
@@ -29,8 +32,11 @@
 namespace cistern {
 
 struct DriverFunctions {
+  // To these two cuda_runtime.h, which torch's headers bring along, adds templates of the same name.
+  cudaError_t (*cudaMalloc)(void** address, std::size_t bytes) = nullptr;
+  cudaError_t (*cudaHostAlloc)(void** address, std::size_t bytes, unsigned flags) = nullptr;
 #define CISTERN_MEMBER(name) decltype(&::name) name = nullptr;
-  CISTERN_RUNTIME_FUNCTIONS(CISTERN_MEMBER)
+  CISTERN_PLAIN_RUNTIME_FUNCTIONS(CISTERN_MEMBER)
   CISTERN_VMM_FUNCTIONS(CISTERN_MEMBER)
 #undef CISTERN_MEMBER
   const char* missing_vmm_function = nullptr;  ///< The first that the driver does not have.
