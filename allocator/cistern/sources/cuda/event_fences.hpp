@@ -47,7 +47,8 @@ class EventFences final : public StreamFences {
   /// Whether a stream that was ever identified captures now. Cost: two driver calls a stream. Fails with DriverError.
   bool capturing();
 
-  /// The handle under which the stream was first met; it may mean another stream by now. Requires that identify gave it.
+  /// The handle under which the stream was first met; it may mean another stream by now.
+  /// Requires an identity that identify gave.
   void* handle_of(StreamId stream) const { return stream_of(stream).handle; }
 
   KeptFaults& faults() noexcept { return faults_; }

@@ -122,7 +122,9 @@ void VmmSource::add_peer(int device) {
   try {
     devices_.reserve(devices_.size() + 1);
     for (; done < spans.size(); ++done) {
-      if (!set_access(spans[done], {device}, Access::kReadWrite)) throw functions_.error("cuMemSetAccess", CUDA_ERROR_OUT_OF_MEMORY);
+      if (!set_access(spans[done], {device}, Access::kReadWrite)) {
+        throw functions_.error("cuMemSetAccess", CUDA_ERROR_OUT_OF_MEMORY);
+      }
     }
   } catch (...) {
     // Rights that cannot be taken back do no harm.

@@ -29,7 +29,7 @@ struct ExportedGranules {
 /// so that what trim gives back is free for everybody (cudaMemGetInfo shows it). A remap thus creates anew: keeping
 /// granules between decommit and commit would hide memory from all others for a saving nobody has measured.
 ///
-/// Errors: reserve and commit refuse when memory ran out, throw DriverError on any other fault, and change nothing then.
+/// Errors: reserve and commit refuse when memory ran out and throw DriverError on any other fault; nothing is changed.
 /// decommit and unreserve never throw: what the driver would not take back stays with its address, is used again by a
 /// later commit there or tried again later, and the error waits in faults().
 /// Threads: all members from any thread at once, as peers and exports come from outside the allocator.
