@@ -37,6 +37,8 @@ CUresult create_physical(Runtime& state, std::uint64_t* id, std::size_t bytes,
       properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  if (properties.requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    return CUDA_ERROR_NOT_SUPPORTED;
   if (!state.has_device(properties.location.id)) return CUDA_ERROR_INVALID_DEVICE;
   Device& device = state.devices[static_cast<std::size_t>(properties.location.id)];
   if (!state.claim(properties.location.id, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
