@@ -10,6 +10,7 @@ GOOD = {
     "allocator/cistern/sources/host_source.cpp": '#include <sys/mman.h>\n#include "cistern/core/heap.hpp"\n',
     "allocator/cistern/observe/sink.cpp": '#include <spdlog/spdlog.h>\n#include "cistern/core/heap.hpp"\n',
     "allocator/cistern/adapters/c10_cpu.cpp": '#include <c10/core/Allocator.h>\n#include "cistern/observe/sink.hpp"\n',
+    "allocator/cistern/memory.hpp": '#include "cistern/adapters/memory.hpp"\n',
     "apps/train/main.cpp": "#include <torch/torch.h>\n",
 }
 BAD = {  # what -> (file, its text, words of the report)

@@ -4,7 +4,6 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 #include <pthread.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,8 +15,9 @@
 #include <stdexcept>
 #include <thread>
 
+#include "cistern/adapters/own_trace.hpp"
 #include "cistern/adapters/registry.hpp"
-#include "cistern/observe/trace.hpp"
+#include "cistern/adapters/scoped_pool.hpp"
 #include "cistern/sources/host_source.hpp"
 
 namespace cistern {
@@ -64,30 +64,11 @@ class Stopwatch {
   Clock::time_point start_;
 };
 
-/// The trace of one process: a child of fork shares the file and must leave it alone.
-class OwnTrace final : public EventSink {
- public:
-  OwnTrace(const std::string& path, const TraceInfo& info) : writer_(path, info) {}
-  void consume(std::span<const Event> events) override {
-    if (owned()) writer_.consume(events);
-  }
-  bool owned() const noexcept { return getpid() == owner_; }
-  /// Requires that the trace is owned and recording has stopped. Throws FileError.
-  void close() { writer_.close(); }
-
- private:
-  const pid_t owner_ = getpid();
-  TraceWriter writer_;
-};
-
 /// torch's interface, translated; no policy here.
 class CpuAllocator final : public c10::Allocator {
  public:
   explicit CpuAllocator(const Options& options) : core_(options, source_), misuse_(options.misuse) {
-    if (options.record.empty()) return;
-    const SourceTraits& traits = source_.traits();
-    trace_ = std::make_unique<OwnTrace>(options.record, TraceInfo{traits.granule_bytes, traits.capacity_bytes, {}});
-    core_.start_recording(*trace_);
+    if (!options.record.empty()) trace_ = std::make_unique<OwnTrace>(options.record, core_);
   }
 
   c10::DataPtr allocate(std::size_t bytes) override {
@@ -95,6 +76,7 @@ class CpuAllocator final : public c10::Allocator {
     Request request;
     request.bytes = bytes;
     request.stream = thread_state().shard;
+    request.pool = scoped_pool(core_);
     const Stopwatch watch(measured_ns_);
     const auto allocation = core_.allocate(request);
     if (!allocation) [[unlikely]] throw_out_of_memory(allocation.error());
@@ -114,15 +96,8 @@ class CpuAllocator final : public c10::Allocator {
     return {stats.allocations.allocated + stats.allocations.freed, measured_ns * kMeasuredOneIn * 1e-9};
   }
 
-  /// The trace gets its name when main returns; frees after that are not in it.
   void end_trace() noexcept {
-    if (!trace_ || !trace_->owned()) return;
-    try {
-      core_.stop_recording();
-      trace_->close();
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "cistern: the trace is lost: %s\n", error.what());
-    }
+    if (trace_) trace_->end();
   }
 
  private:
@@ -189,9 +164,10 @@ CachingAllocator& install_cpu(const Options& options) {
   static std::mutex mutex;
   const std::scoped_lock lock(mutex);
   if (CpuAllocator* present = installed.load(std::memory_order_acquire)) return present->core();
-  auto* allocator = std::make_unique<CpuAllocator>(with_environment(options)).release();
+  auto made = std::make_unique<CpuAllocator>(with_environment(options));
+  register_device("cpu", made->core());
+  CpuAllocator* allocator = made.release();
   installed.store(allocator, std::memory_order_release);
-  register_device("cpu", allocator->core());
   c10::SetCPUAllocator(allocator, 255);
   // A child of fork has only the forking thread: no lock may be held by another one at that moment.
   pthread_atfork([] { installed.load()->core().lock_for_fork(); }, [] { installed.load()->core().unlock_after_fork(); },

@@ -13,7 +13,7 @@ namespace cistern {
 /// go back where they came from. The allocator is never destroyed, because tensors outlive main. A second call returns
 /// the allocator of the first.
 /// Fails: throws std::invalid_argument when CISTERN_CONF is wrong, FileError when the trace of Options::record cannot be
-/// written.
+/// written, MemoryError when what was said of "cpu" before (memory.hpp) cannot be.
 /// Threads: torch wants allocators set while no other thread allocates.
 CachingAllocator& install_cpu(const Options& options = {});
 
