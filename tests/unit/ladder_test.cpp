@@ -145,5 +145,20 @@ TEST(Ladder, EveryRungHasAName) {
   }
 }
 
+TEST(OtherRanges, ServeASmallRequestWhenTheLimitLeavesNoGranule) {
+  World world(world_with({.limit = bytes(2 * kMiB)}));
+  world.allocate(kMiB, kA);
+  world.allocate(512, kA);
+  EXPECT_EQ(world.reserved(), 2 * kMiB);
+}
+
+TEST(OtherRanges, ServeALargeRequestWhenTheLimitLeavesNoGranule) {
+  World world(world_with({.limit = bytes(2 * kMiB)}));
+  world.allocate(512, kA);
+  world.allocate(kMiB, kA);
+  EXPECT_EQ(world.reserved(), 2 * kMiB);
+  EXPECT_FALSE(world.try_allocate(kMiB, kA)) << "and fail when they are full, too";
+}
+
 }  // namespace
 }  // namespace cistern

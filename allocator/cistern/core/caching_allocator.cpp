@@ -90,13 +90,14 @@ inline Need CachingAllocator::round(const Request& request) const noexcept {
 Result<Allocation, Failure> CachingAllocator::allocate(const Request& request) {
   const Need need = round(request);
   Heap* heap = directory_.find(request.pool, request.stream);
-  if (heap != nullptr) [[likely]] {
-    if (const Address address = fit_in(*heap, need)) [[likely]] {
-      return Allocation{address, need.requested_bytes, need.granted_bytes};
-    }
-  }
   try {
-    if (heap == nullptr) heap = heap_for(request);
+    if (heap != nullptr) [[likely]] {
+      if (const Address address = fit_in(*heap, need)) [[likely]] {
+        return Allocation{address, need.requested_bytes, need.granted_bytes};
+      }
+    } else {
+      heap = heap_for(request);
+    }
     return climb(*heap, need);
   } catch (const std::bad_alloc&) {
     served_[static_cast<std::size_t>(Rung::kFail)].fetch_add(1, std::memory_order_relaxed);
@@ -122,7 +123,9 @@ Result<Allocation, Failure> CachingAllocator::climb(Heap& heap, const Need& need
     const std::scoped_lock growth(growth_mutex_);
     if (const Served served = grow(heap, need, grower)) return serve(Rung::kGrow, *served);
     if (const Served served = trim(heap, need, grower, Waiting::kNo)) return serve(Rung::kTrim, *served);
+    if (const Served served = fit_in_other_ranges(heap, need)) return *served;
     if (const Served served = wait(heap, need, grower)) return serve(Rung::kWait, *served);
+    if (const Served served = fit_in_other_ranges(heap, need)) return *served;
   }
   served_[static_cast<std::size_t>(Rung::kFail)].fetch_add(1, std::memory_order_relaxed);
   log_device(EventKind::kOutOfMemory, need.requested_bytes);
@@ -135,6 +138,13 @@ CachingAllocator::Served CachingAllocator::fit(Heap& heap, const Need& need) {
 
 CachingAllocator::Served CachingAllocator::fit_exactly(Heap& heap, const Need& need) {
   return look(heap, need, &CachingAllocator::fit_exactly_in);
+}
+
+CachingAllocator::Served CachingAllocator::fit_in_other_ranges(Heap& heap, const Need& need) {
+  if (!rules_.separate_small_ranges) return std::nullopt;
+  Need other = need;
+  other.small = !need.small;
+  return fit_exactly(heap, other);
 }
 
 CachingAllocator::Served CachingAllocator::look(Heap& heap, const Need& need, Fit fit_one) {

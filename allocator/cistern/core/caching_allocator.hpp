@@ -161,6 +161,8 @@ class CachingAllocator {
   using Find = BlockIndex (Heap::*)(const Need&) noexcept;
   Served look(Heap& heap, const Need& need, Fit fit_one);
   Served fit_exactly(Heap& heap, const Need& need);
+  /// A small need from the ranges for large blocks, or the other way: rather that than wait or fail.
+  Served fit_in_other_ranges(Heap& heap, const Need& need);
   Address fit_in(Heap& heap, const Need& need);
   Address fit_exactly_in(Heap& heap, const Need& need);
   Address take_with_ledger(Heap& heap, const Need& need, Find find_block);
