@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "cistern/base/units.hpp"
 #include "cistern/sources/cuda/malloc_source.hpp"
 
 namespace cistern {
@@ -21,7 +22,12 @@ CudaDevice::CudaDevice(const DriverApi& driver, int index, const Options& option
       options_(options),
       source_(make_source(driver, options.source)),
       fences_(driver, index),
-      allocator_(options, source_, &fences_, DeviceId{static_cast<std::uint16_t>(index)}) {}
+      allocator_(options, source_, &fences_, DeviceId{static_cast<std::uint16_t>(index)}) {
+  const std::size_t capacity = source_.traits().capacity_bytes;
+  if (!options.limit || options.limit->bytes <= capacity) return;
+  throw std::out_of_range("cistern: a limit of " + format_bytes(options.limit->bytes) + " is more than CUDA device " +
+                          std::to_string(index) + " has, " + format_bytes(capacity));
+}
 
 std::unique_ptr<MemorySource> CudaDevice::make_source(const DriverApi& driver, SourceChoice choice) {
   if (choice == SourceChoice::kAuto) {

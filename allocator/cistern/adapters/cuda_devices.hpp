@@ -32,7 +32,7 @@ struct ForeignPool {
 
 class CudaDevice {
  public:
-  /// Fails with DriverError.
+  /// Fails with DriverError, and with std::out_of_range when the limit is more than the device has.
   CudaDevice(const DriverApi& driver, int index, const Options& options);
 
   int index() const noexcept { return index_; }
@@ -95,7 +95,7 @@ class CudaDevices {
     const auto place = static_cast<unsigned>(index);
     return place < kMostDevices ? devices_[place].load(std::memory_order_acquire) : nullptr;
   }
-  /// Makes it if need be. Fails with std::out_of_range for an index that names no device, with DriverError, and in a
+  /// Makes it if need be. Fails with std::out_of_range for an index that names no device, as CudaDevice, and in a
   /// child of fork with std::runtime_error.
   CudaDevice& at(int index);
 

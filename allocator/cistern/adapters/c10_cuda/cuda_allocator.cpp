@@ -2,14 +2,14 @@
 
 #include <c10/core/impl/GPUTrace.h>
 #include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAGuard.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 
 #include "cistern/adapters/c10_cuda/stream_names.hpp"
-#include "cistern/base/units.hpp"
+#include "cistern/adapters/scoped_pool.hpp"
+#include "cistern/sources/cuda/driver_functions.hpp"
 
 namespace cistern {
 namespace {
@@ -83,6 +83,7 @@ inline void* CudaAllocator::take(CudaDevice& device, StreamId stream, std::size_
   request.stream = stream;
   PoolPlace place;
   place.allocator = &device.allocator();
+  request.pool = place.pool = scoped_pool(*place.allocator);
   if (pools_.routing()) [[unlikely]] {
     if (auto wanted = pools_.route(device.index(), static_cast<cudaStream_t>(device.fences().handle_of(stream)))) {
       place = std::move(*wanted);
@@ -112,6 +113,7 @@ void CudaAllocator::raw_delete(void* data) {
 }
 
 bool CudaAllocator::give(void* data) {
+  if (export_count_.load(std::memory_order_acquire) != 0) [[unlikely]] end_export(address_of(data));
   if (observed()) [[unlikely]] return give_observed(data);
   const CudaDevices::Freed freed = devices_.free(address_of(data));
   if (!isEnabled() && freed.device != nullptr) [[unlikely]] freed.device->allocator().trim();
@@ -144,7 +146,7 @@ void CudaAllocator::recordStream(const c10::DataPtr& data, c10::cuda::CUDAStream
 }
 
 void CudaAllocator::copy_data(void* to, const void* from, std::size_t bytes) const {
-  C10_CUDA_CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToDevice));
+  C10_CUDA_CHECK(devices_.driver().functions().cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToDevice));
 }
 
 }  // namespace cistern

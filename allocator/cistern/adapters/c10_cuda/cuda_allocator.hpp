@@ -11,10 +11,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "cistern/adapters/c10_common.hpp"
 #include "cistern/adapters/c10_cuda/history.hpp"
 #include "cistern/adapters/c10_cuda/pools.hpp"
 #include "cistern/adapters/cuda_devices.hpp"
@@ -92,7 +94,7 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   c10::cuda::CUDACachingAllocator::CheckpointDelta setCheckpointPoolState(
       DeviceIndex index, std::shared_ptr<c10::cuda::CUDACachingAllocator::AllocatorState> state) override;
 
-  // Other processes and devices (sharing.cpp).
+  // Other devices (sharing.cpp) and processes (ipc.cpp).
   void* getBaseAllocation(void* data, std::size_t* bytes) override;
   c10::cuda::CUDACachingAllocator::ShareableHandle shareIpcHandle(void* data) override;
   std::shared_ptr<void> getIpcDevPtr(std::string handle) override;
@@ -107,6 +109,13 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
     std::atomic<std::uint64_t> retries_base{0}, commits_base{0}, decommits_base{0}, waits_base{0};
   };
 
+  /// A block that other processes may map: its granules stay pinned until it is freed.
+  struct Export {
+    CudaDevice* device = nullptr;
+    std::size_t bytes = 0;
+    ExportedGranules granules;
+  };
+
   static void delete_block(void* data);
 
   CudaDevice& device_of(DeviceIndex index);
@@ -116,6 +125,8 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   /// False if nobody granted it.
   bool give(void* data);
   bool give_observed(void* data);
+  /// The address is about to be freed.
+  void end_export(Address address);
   bool observed() const;
 
   /// The rungs that torch adds below the core's: its callbacks, and pools that offer their memory; then gives up.
@@ -136,21 +147,12 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   const Misuse misuse_;
   std::atomic<bool> enabled_{true};
   std::array<Counters, CudaDevices::kMostDevices> counters_{};
+  std::atomic<std::size_t> export_count_{0};
+  std::mutex exports_mutex_;
+  std::unordered_map<Address, Export> exports_;  ///< Guarded by exports_mutex_.
   std::mutex observers_mutex_;
   std::vector<c10::cuda::CUDACachingAllocator::OutOfMemoryObserver> observers_;  ///< Guarded by observers_mutex_.
 };
-
-/// Calls what may fail with DriverError or std::out_of_range; those become c10::Error, as torch's callers expect.
-template <class Call>
-auto as_torch_errors(Call&& call) -> decltype(call()) {
-  try {
-    return call();
-  } catch (const DriverError& error) {
-    C10_THROW_ERROR(Error, std::string("cistern: ") + error.what());
-  } catch (const std::out_of_range& error) {
-    C10_THROW_ERROR(Error, error.what());
-  }
-}
 
 /// The one in charge of this process, or nothing.
 CudaAllocator* installed_cuda_allocator() noexcept;

@@ -1,8 +1,5 @@
 #include "cistern/adapters/c10_cuda/environment.hpp"
 
-#include <c10/core/AllocatorConfig.h>
-#include <c10/cuda/CUDAAllocatorConfig.h>
-
 #include <cstdlib>
 #include <stdexcept>
 
@@ -46,10 +43,9 @@ void apply_torch(Options& options, const std::function<void(const std::string&)>
   const char* text = std::getenv(name);
   if (text == nullptr) text = std::getenv(name = "PYTORCH_ALLOC_CONF");
   if (text == nullptr) return;
-  const double fraction = c10::cuda::CUDACachingAllocator::CUDAAllocatorConfig::per_process_memory_fraction();
-  if (!value_of(text, "per_process_memory_fraction").empty() && fraction > 0.0 && !options.limit) {
-    options.limit = Amount{0, fraction};
-  }
+  // torch itself has refused to start with what it cannot read, so here is no bad value to be reported.
+  const std::string fraction = value_of(text, "per_process_memory_fraction");
+  if (!fraction.empty() && !options.limit) options.limit = Amount{0, std::strtod(fraction.c_str(), nullptr)};
   const std::string expandable = value_of(text, "expandable_segments");
   if (!expandable.empty() && options.source == SourceChoice::kAuto) {
     options.source = expandable == "True" ? SourceChoice::kVmm : SourceChoice::kMalloc;

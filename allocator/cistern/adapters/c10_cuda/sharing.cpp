@@ -1,8 +1,9 @@
-// Memory that others use: other processes by IPC, other devices as peers, and copies between devices.
+// Memory that other devices use, as peers or by copies, and what the driver calls an allocation.
 #include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAGuard.h>
 
 #include "cistern/adapters/c10_cuda/cuda_allocator.hpp"
+#include "cistern/sources/cuda/driver_functions.hpp"
+#include "cistern/sources/cuda/driver_handles.hpp"
 
 namespace cistern {
 
@@ -12,10 +13,11 @@ void CudaAllocator::enablePeerAccess(DeviceIndex index, DeviceIndex peer) {
   as_torch_errors([&] {
     if (owner.vmm() != nullptr) owner.vmm()->add_peer(index);
   });
-  const c10::cuda::CUDAGuard guard(index);
-  const cudaError_t code = cudaDeviceEnablePeerAccess(peer, 0);
+  const DriverFunctions& functions = devices_.driver().functions();
+  const DeviceGuard guard(functions, index);
+  const cudaError_t code = functions.cudaDeviceEnablePeerAccess(peer, 0);
   if (code == cudaErrorPeerAccessAlreadyEnabled) {
-    (void)cudaGetLastError();
+    functions.cudaGetLastError();
   } else {
     C10_CUDA_CHECK(code);
   }
@@ -25,8 +27,9 @@ void CudaAllocator::enablePeerAccess(DeviceIndex index, DeviceIndex peer) {
 // peer call only.
 cudaError_t CudaAllocator::memcpyAsync(void* to, int to_device, const void* from, int from_device, std::size_t bytes,
                                        cudaStream_t stream, bool peers) {
-  if (peers || to_device == from_device) return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
-  return cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, stream);
+  const DriverFunctions& functions = devices_.driver().functions();
+  if (peers || to_device == from_device) return functions.cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+  return functions.cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, stream);
 }
 
 void* CudaAllocator::getBaseAllocation(void* data, std::size_t* bytes) {
@@ -43,14 +46,6 @@ void* CudaAllocator::getBaseAllocation(void* data, std::size_t* bytes) {
   const Address base = address / granule * granule;
   if (bytes != nullptr) *bytes = (address + owner->block.granted_bytes - base + granule - 1) / granule * granule;
   return reinterpret_cast<void*>(base);
-}
-
-c10::cuda::CUDACachingAllocator::ShareableHandle CudaAllocator::shareIpcHandle(void*) {
-  C10_THROW_ERROR(Error, "cistern: sharing CUDA memory with other processes is not supported yet; copy through the host");
-}
-
-std::shared_ptr<void> CudaAllocator::getIpcDevPtr(std::string) {
-  C10_THROW_ERROR(Error, "cistern: memory of other processes is not supported yet; copy through the host");
 }
 
 }  // namespace cistern

@@ -7,15 +7,6 @@ namespace {
 using c10::CachingAllocator::StatArray;
 using c10::CachingAllocator::StatType;
 
-c10::CachingAllocator::Stat as_torch(const Stat& stat) {
-  c10::CachingAllocator::Stat out;
-  out.current = static_cast<std::int64_t>(stat.current);
-  out.peak = static_cast<std::int64_t>(stat.peak);
-  out.allocated = static_cast<std::int64_t>(stat.allocated);
-  out.freed = static_cast<std::int64_t>(stat.freed);
-  return out;
-}
-
 /// The one place where torch's classes of sizes go.
 void fill(StatArray& array, const Stat& all) { array[static_cast<std::size_t>(StatType::AGGREGATE)] = as_torch(all); }
 

@@ -1,7 +1,7 @@
 #include "cistern/adapters/c10_cuda/torch_minor.hpp"
 
-#include <c10/cuda/CUDACachingAllocator.h>
 #include <dlfcn.h>
+#include <link.h>
 
 #include <cctype>
 #include <cstdint>
@@ -43,9 +43,11 @@ std::string running_torch_version() {
     const auto part = [&](unsigned shift) { return std::to_string((version >> shift) & 0xff); };
     return part(56) + "." + part(48) + "." + part(40);
   }
-  Dl_info library;
-  if (dladdr(&c10::cuda::CUDACachingAllocator::allocator, &library) == 0 || library.dli_fname == nullptr) return {};
-  const std::string path = library.dli_fname;
+  void* library = dlopen("libc10_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
+  link_map* place = nullptr;
+  if (library == nullptr || dlinfo(library, RTLD_DI_LINKMAP, &place) != 0) return {};
+  const std::string path = place->l_name;
+  dlclose(library);
   const std::string folder = path.find('/') == std::string::npos ? "." : path.substr(0, path.rfind('/'));
   for (const char* file : {"/../version.py", "/../build-version"}) {
     if (std::string version = version_of_file(folder + file); !version.empty()) return version;
