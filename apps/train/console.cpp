@@ -33,6 +33,26 @@ std::string later_page_faults(const RunResult& run) {
   return std::to_string(most);
 }
 
+// Two columns a memory: what is there now, and the most there was.
+void print_memories(std::ostream& out, const std::vector<MemoryResult>& memories) {
+  std::vector<std::string> header{""}, requested{"requested"}, allocated{"allocated"}, reserved{"reserved"},
+      limit{"limit"}, calls{"source calls"};
+  const auto add = [](std::vector<std::string>& row, const std::string& now, const std::string& peak) {
+    row.insert(row.end(), {now, peak});
+  };
+  for (const MemoryResult& memory : memories) {
+    add(header, memory.name + " now", "peak");
+    add(requested, format_bytes(memory.requested_bytes), format_bytes(memory.peak_requested_bytes));
+    add(allocated, format_bytes(memory.allocated_bytes), format_bytes(memory.peak_allocated_bytes));
+    add(reserved, format_bytes(memory.reserved_bytes), format_bytes(memory.peak_reserved_bytes));
+    add(limit, memory.limit_bytes ? format_bytes(*memory.limit_bytes) : "none", "");
+    add(calls, std::to_string(memory.source_calls), "");
+  }
+  apps::Table table(header);
+  for (const auto& row : {requested, allocated, reserved, limit, calls}) table.add_row(row);
+  table.print(out);
+}
+
 }  // namespace
 
 ProgressBar::ProgressBar(std::int64_t batches) : visible_(isatty(STDERR_FILENO) == 1), batches_(batches) {}
@@ -69,20 +89,22 @@ void print_epoch(std::ostream& out, int epoch, int epochs, std::int64_t batches,
 
 void print_report(std::ostream& out, const RunResult& run) {
   out << "\nMemory under strategy " << run.strategy << '\n';
-  if (run.allocator) {
-    const AllocatorResult& from = *run.allocator;
-    apps::Table table({"", "now", "peak"});
-    table.add_row({"requested", format_bytes(from.requested_bytes), format_bytes(from.peak_requested_bytes)});
-    table.add_row({"allocated", format_bytes(from.allocated_bytes), format_bytes(from.peak_allocated_bytes)});
-    table.add_row({"reserved", format_bytes(from.reserved_bytes), format_bytes(from.peak_reserved_bytes)});
-    table.print(out);
-    out << "source calls: " << from.source_calls << ", after the first epoch "
-        << from.source_calls_after_first_epoch << "\nallocations: " << from.allocations << ", served by";
-    for (const auto& [rung, count] : from.served_by_rung) out << ' ' << rung << ' ' << count;
-    out << text("\ntime in the allocator: about %.2f %% of training\n", from.time_share * 100.0);
+  if (run.memories.empty()) {
+    out << "torch's own allocator keeps no statistics of the CPU\n";
   } else {
-    out << "torch's own allocator keeps no statistics\n";
+    print_memories(out, run.memories);
+    const MemoryResult& trained_on = run.memories.front();
+    out << "source calls of " << trained_on.name
+        << " after the first epoch: " << trained_on.source_calls_after_first_epoch
+        << "\nallocations: " << trained_on.allocations;
+    if (run.served_by_rung) {
+      out << ", served by";
+      for (const auto& [rung, count] : *run.served_by_rung) out << ' ' << rung << ' ' << count;
+    }
+    out << '\n';
   }
+  if (run.time_share)
+    out << text("time in the allocator: about %.2f %% of training\n", *run.time_share * 100.0);
   out << "peak resident memory of the process: " << format_bytes(run.peak_rss_bytes)
       << ", most page faults in an epoch after the first: " << later_page_faults(run) << '\n'
       << text("val_accuracy %.4f, weights sha256 ", run.validation_accuracy) << run.weights_sha256
@@ -93,7 +115,7 @@ void print_comparison(std::ostream& out, const std::vector<RunResult>& runs) {
   apps::Table table({"strategy", "val_accuracy", "val_loss", "s/epoch", "peak requested", "peak reserved",
                      "source calls", "after epoch 1", "page faults", "peak RSS", "weights"});
   for (const RunResult& run : runs) {
-    const auto& from = run.allocator;
+    const MemoryResult* from = run.memories.empty() ? nullptr : &run.memories.front();
     table.add_row({run.strategy, text("%.4f", run.validation_accuracy), text("%.4f", run.validation_loss),
                    text("%.3f", run.median_epoch_seconds()),
                    from ? format_bytes(from->peak_requested_bytes) : "-",
@@ -103,7 +125,8 @@ void print_comparison(std::ostream& out, const std::vector<RunResult>& runs) {
                    format_bytes(run.peak_rss_bytes), run.weights_sha256.substr(0, 12)});
   }
   table.print(out);
-  out << "s/epoch: median, training only. page faults: the most in an epoch after the first.\n"
+  out << "On " << runs.front().device
+      << ". s/epoch: median, training only. page faults: the most in an epoch after the first.\n"
       << (same_weights(runs) ? "Final weights are bit-identical in all rows."
                              : "FINAL WEIGHTS DIFFER between rows.")
       << std::endl;

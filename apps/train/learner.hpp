@@ -18,7 +18,8 @@ class Learner {
   Learner& operator=(const Learner&) = delete;
   virtual ~Learner() = default;
 
-  /// One optimiser step on data.images[rows]. Shapes: rows [batch] int64.
+  /// One optimiser step on data.images[rows]. Shapes: rows [batch] int64. Requires both on the learner's
+  /// device.
   virtual void train_batch(const models::LabelledImages& data, const at::Tensor& rows) = 0;
 
   /// Sums over the batches since set_sums.
@@ -26,6 +27,7 @@ class Learner {
   virtual void set_sums(const models::BatchSums& sums) = 0;
 
   virtual models::BatchSums evaluate(const models::LabelledImages& data) = 0;
+  /// On the CPU, wherever the learner is.
   virtual models::LearnedState state() const = 0;
 };
 
@@ -34,9 +36,10 @@ models::LearnedState initial_state(const at::Generator& generator);
 
 /// "plain": autograd and tensor operations, written as a tutorial would. The measure for the allocator, and
 /// what the tuned loop's gradients are tested against.
-std::unique_ptr<Learner> make_plain_learner(const models::LearnedState& start, double learning_rate);
+std::unique_ptr<Learner> make_plain_learner(const models::LearnedState& start, double learning_rate,
+                                            at::Device device);
 
-/// "tuned": models/fused_mnist_cnn.hpp.
+/// "tuned": models/fused_mnist_cnn.hpp, on the CPU.
 std::unique_ptr<Learner> make_tuned_learner(const models::LearnedState& start, double learning_rate,
                                             std::int64_t batch_size, int threads);
 

@@ -1,5 +1,6 @@
 #include "apps/train/memory_setup.hpp"
 
+#include <c10/core/CachingDeviceAllocator.h>
 #include <sys/resource.h>
 
 #include <cstdlib>
@@ -7,39 +8,92 @@
 #include <string>
 
 #include "cistern/adapters/c10_cpu/install.hpp"
+#include "cistern/core/budget.hpp"
 
 namespace cistern::train {
+namespace {
 
-MemorySetup::MemorySetup(const std::optional<Options>& options) {
-  if (!options) return;
-  unsetenv("CISTERN_CONF");  // Read into the options already, below the command line; install_cpu would put
-                             // it on top.
-  allocator_ = &install_cpu(*options);
-}
-
-void MemorySetup::end_epoch(std::int64_t epoch) {
-  if (!allocator_) return;
-  allocator_->mark(static_cast<std::uint64_t>(epoch));
-  if (!calls_in_first_epoch_) calls_in_first_epoch_ = allocator_->stats().source_calls.total();
-}
-
-std::optional<AllocatorResult> MemorySetup::result(double training_seconds) const {
-  if (!allocator_) return std::nullopt;
-  const Stats stats = allocator_->stats();
-  AllocatorResult result;
+MemoryResult figures_of(const std::string& name, const Stats& stats) {
+  MemoryResult result;
+  result.name = name;
   result.requested_bytes = stats.requested.current, result.peak_requested_bytes = stats.requested.peak;
   result.allocated_bytes = stats.allocated.current, result.peak_allocated_bytes = stats.allocated.peak;
   result.reserved_bytes = stats.reserved.current, result.peak_reserved_bytes = stats.reserved.peak;
+  if (stats.limit_bytes != kNoLimit) result.limit_bytes = stats.limit_bytes;
   result.allocations = stats.allocations.allocated;
   result.source_calls = stats.source_calls.total();
-  result.source_calls_after_first_epoch =
-      result.source_calls - calls_in_first_epoch_.value_or(result.source_calls);
+  return result;
+}
+
+/// What torch's own allocator of a CUDA device counts. Requires that the device was used.
+MemoryResult figures_of_torch(int device) {
+  const auto stats =
+      c10::getDeviceAllocator(c10::kCUDA)->getDeviceStats(static_cast<c10::DeviceIndex>(device));
+  const auto number = [](std::int64_t count) { return static_cast<std::uint64_t>(count); };
+  MemoryResult result;
+  result.name = "cuda:" + std::to_string(device);
+  const c10::CachingAllocator::Stat &requested = stats.requested_bytes[0],
+                                    &allocated = stats.allocated_bytes[0],
+                                    &reserved = stats.reserved_bytes[0];
+  result.requested_bytes = number(requested.current), result.peak_requested_bytes = number(requested.peak);
+  result.allocated_bytes = number(allocated.current), result.peak_allocated_bytes = number(allocated.peak);
+  result.reserved_bytes = number(reserved.current), result.peak_reserved_bytes = number(reserved.peak);
+  result.allocations = number(stats.allocation[0].allocated);
+  result.source_calls = number(stats.num_device_alloc + stats.num_device_free);
+  return result;
+}
+
+}  // namespace
+
+MemorySetup::MemorySetup(const ChosenDevice& device, const std::optional<Options>& options)
+    : device_(device) {
+  if (!options) return;
+  unsetenv("CISTERN_CONF");  // Read into the options already, below the command line; installing would put
+                             // it on top.
+  install(*options);
+}
+
+void MemorySetup::install(const Options& options) {
+  if (!device_.cuda_index) {
+    memories_.push_back({"host", &install_cpu(options)});
+    return;
+  }
+  const CudaAllocators cuda = install_under_cuda(options, *device_.cuda_index);
+  memories_ = {{device_.name(), &cuda.device}, {"pinned", &cuda.pinned}, {"host", &install_cpu()}};
+}
+
+std::vector<MemoryResult> MemorySetup::figures() const {
+  if (memories_.empty() && device_.cuda_index) return {figures_of_torch(*device_.cuda_index)};
+  std::vector<MemoryResult> results;
+  for (const Memory& memory : memories_)
+    results.push_back(figures_of(memory.name, memory.allocator->stats()));
+  return results;
+}
+
+void MemorySetup::end_epoch(std::int64_t epoch) {
+  if (!memories_.empty()) memories_.front().allocator->mark(static_cast<std::uint64_t>(epoch));
+  if (!after_first_epoch_) after_first_epoch_ = figures();
+}
+
+void MemorySetup::describe(RunResult& run, double training_seconds) const {
+  run.device = device_.name();
+  run.peak_rss_bytes = peak_rss_bytes();
+  run.memories = figures();
+  for (std::size_t i = 0; i < run.memories.size(); ++i) {
+    MemoryResult& memory = run.memories[i];
+    const std::uint64_t before =
+        after_first_epoch_ ? after_first_epoch_->at(i).source_calls : memory.source_calls;
+    memory.source_calls_after_first_epoch = memory.source_calls - before;
+  }
+  if (memories_.empty()) return;
+  const Stats stats = memories_.front().allocator->stats();
+  run.served_by_rung.emplace();
   for (std::size_t rung = 0; rung < kRungCount; ++rung) {
     if (stats.served[rung] > 0)
-      result.served_by_rung[rung_name(static_cast<Rung>(rung))] = stats.served[rung];
+      (*run.served_by_rung)[rung_name(static_cast<Rung>(rung))] = stats.served[rung];
   }
-  if (training_seconds > 0.0) result.time_share = cpu_call_cost().seconds / training_seconds;
-  return result;
+  if (!device_.cuda_index && training_seconds > 0.0)
+    run.time_share = cpu_call_cost().seconds / training_seconds;
 }
 
 std::uint64_t page_faults() {

@@ -1,9 +1,12 @@
-// The trainer's one contact with the allocator: puts it under torch's CPU tensors and asks it how it went.
+// The trainer's one contact with the allocator: puts it under torch's tensors and asks it how it went.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "apps/train/device.hpp"
 #include "apps/train/results.hpp"
 #include "cistern/core/config.hpp"
 
@@ -15,20 +18,31 @@ namespace cistern::train {
 
 class MemorySetup {
  public:
-  /// Installs the allocator. Without options torch's own stays, and every other member does nothing.
-  /// CISTERN_CONF is taken as read: it is no longer looked at. Throws FileError where the trace of the
-  /// options cannot be written.
-  explicit MemorySetup(const std::optional<Options>& options);
+  /// Installs the allocator: with the options under tensors of the device, and where that is not the CPU,
+  /// with the defaults under host and pinned memory too. Without options torch's own stays. CISTERN_CONF is
+  /// taken as read: it is no longer looked at. Throws FileError where the trace of the options cannot be
+  /// written.
+  MemorySetup(const ChosenDevice& device, const std::optional<Options>& options);
 
   /// Leaves a mark in the trace, and remembers the source calls up to the end of the first epoch.
   void end_epoch(std::int64_t epoch);
 
-  /// The figures now; `training_seconds` is what the share of time refers to.
-  std::optional<AllocatorResult> result(double training_seconds) const;
+  /// The figures now, into the parts of `run` that are about memory; `training_seconds` is what the share of
+  /// time refers to.
+  void describe(RunResult& run, double training_seconds) const;
 
  private:
-  CachingAllocator* allocator_ = nullptr;
-  std::optional<std::uint64_t> calls_in_first_epoch_;
+  struct Memory {
+    std::string name;
+    CachingAllocator* allocator;
+  };
+
+  void install(const Options& options);
+  std::vector<MemoryResult> figures() const;
+
+  const ChosenDevice device_;
+  std::vector<Memory> memories_;  // the device trained on first
+  std::optional<std::vector<MemoryResult>> after_first_epoch_;
 };
 
 /// Of this process, since its start.

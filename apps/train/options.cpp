@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using apps::UsageError;
 
-// On the CPU all of memory is no sensible preallocation, so the trainer brings a size of its own.
+// On the CPU all of memory is no sensible preallocation, so the trainer brings a size of its own there.
 constexpr Amount kDefaultPreallocation{512 * kMiB, 0.0};
 
 // In an install tree the data lie beside the program, in a build tree in the sources.
@@ -70,25 +70,29 @@ void add_options(CLI::App& app, TrainOptions& options) {
       ->check(CLI::Validator(check_device, "", "device"))
       ->capture_default_str();
   app.add_option("--loop", options.loop,
-                 "tuned: gradients written out; plain: autograd, as in a tutorial (tuned)")
-      ->check(CLI::IsMember({"tuned", "plain"}));
+                 "tuned: gradients written out; plain: autograd, as in a tutorial (on the CPU tuned, on CUDA "
+                 "plain, which is "
+                 "the only one there)")
+      ->check(CLI::IsMember({kTunedLoop, kPlainLoop}));
   app.add_option("--strategy", options.strategy,
                  "How memory grows; system is torch's own allocator, untouched (growth)")
       ->check(strategies);
-  apps::add_limit(app, "--limit", options.limit, "Most memory for tensors: 512MiB, 80%");
+  apps::add_limit(app, "--limit", options.limit,
+                  "Most memory for tensors on the device trained on: 512MiB, 80%");
   apps::add_amount(app, "--preallocate", options.preallocate,
-                   "What strategy preallocate takes at once (512MiB)");
+                   "What strategy preallocate takes at once (on the CPU 512MiB, on CUDA what is free)");
   app.add_option("--compare", options.compare, "Train once under each of these strategies, in own processes")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->delimiter(',')
       ->check(strategies);
   app.add_option("--checkpoint", options.checkpoint, "Directory to save to after each epoch and on Ctrl-C");
   app.add_flag("--resume", options.resume, "Go on from the checkpoint, bit for bit as if never stopped");
-  app.add_option("--record", options.record, "Write the trace of all allocations to this file");
+  app.add_option("--record", options.record,
+                 "Write the trace of all allocations to this file; on CUDA the device's, to FILE.cuda:N");
   app.add_flag("--json", options.json, "Print the results as one JSON object, and nothing else, on stdout");
 }
 
-std::optional<Options> allocator_options(const TrainOptions& options) {
+std::optional<Options> allocator_options(const TrainOptions& options, TrainedOn device) {
   const char* environment = std::getenv("CISTERN_CONF");
   const auto configured = parse_config(environment ? environment : "");
   if (!configured) throw UsageError("CISTERN_CONF: " + configured.error().message);
@@ -98,7 +102,8 @@ std::optional<Options> allocator_options(const TrainOptions& options) {
   if (options.limit) result.limit = options.limit;
   if (!options.record.empty()) result.record = options.record;
   if (options.preallocate) result.preallocate = *options.preallocate;
-  if (result.strategy == Strategy::kPreallocate && result.preallocate == Amount{} && !result.limit) {
+  if (device == TrainedOn::kCpu && result.strategy == Strategy::kPreallocate &&
+      result.preallocate == Amount{} && !result.limit) {
     result.preallocate = kDefaultPreallocation;
   }
   return result;
@@ -120,14 +125,18 @@ void check_options(const TrainOptions& options) {
     throw UsageError(
         "--strategy system leaves torch's allocator alone; it knows no --limit, --preallocate or --record");
   }
+  if (options.loop == kTunedLoop && options.device.starts_with("cuda")) {
+    throw UsageError("--loop tuned is code for the CPU; with --device " + options.device +
+                     " take --loop plain");
+  }
   if (!comparing) {
-    allocator_options(options);
+    allocator_options(options, TrainedOn::kCpu);
     return;
   }
   for (const std::string& strategy : options.compare) {
     TrainOptions run = options;
     run.strategy = strategy;
-    allocator_options(run);
+    allocator_options(run, TrainedOn::kCpu);
   }
 }
 

@@ -15,6 +15,13 @@ namespace cistern::train {
 /// A strategy by name; "system" leaves torch's own allocator in place.
 inline constexpr const char* kSystem = "system";
 
+/// The loops (learner.hpp).
+inline constexpr const char* kTunedLoop = "tuned";
+inline constexpr const char* kPlainLoop = "plain";
+
+/// What sizes are meant for.
+enum class TrainedOn { kCpu, kCuda };
+
 struct TrainOptions {
   std::string data;
   int epochs = 10;
@@ -41,7 +48,7 @@ void add_options(CLI::App& app, TrainOptions& options);
 
 /// The allocator's options: CISTERN_CONF, then the command line on top. Nothing for strategy "system".
 /// Fails with UsageError, naming the key or the flag.
-std::optional<Options> allocator_options(const TrainOptions& options);
+std::optional<Options> allocator_options(const TrainOptions& options, TrainedOn device);
 
 /// What options are wrong together. Fails with UsageError.
 void check_options(const TrainOptions& options);

@@ -18,14 +18,20 @@ void copy_all(const std::vector<at::Tensor>& from, const std::vector<at::Tensor>
   for (std::size_t i = 0; i < from.size(); ++i) to[i].copy_(from[i]);
 }
 
-std::vector<at::Tensor> clone_all(const std::vector<at::Tensor>& tensors) {
+std::vector<at::Tensor> copies_on_cpu(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> copies;
-  for (const at::Tensor& tensor : tensors) copies.push_back(tensor.detach().clone());
+  for (const at::Tensor& tensor : tensors) {
+    copies.push_back(
+        tensor.detach().to(tensor.options().device(at::kCPU), /*non_blocking=*/false, /*copy=*/true));
+  }
   return copies;
 }
 
-/// The layout in which torch's convolution and pooling are fastest on a CPU; the images take it from the weights.
-models::MnistCnn channels_last(models::MnistCnn model) {
+/// On the CPU in the layout in which torch's convolution and pooling are fastest there; the images take it
+/// from the weights.
+models::MnistCnn placed_on(at::Device device, models::MnistCnn model) {
+  model->to(device);
+  if (!device.is_cpu()) return model;
   at::Tensor& weight = model->conv->weight;
   weight.set_data(weight.detach().to(weight.options(), false, true, at::MemoryFormat::ChannelsLast));
   return model;
@@ -33,8 +39,9 @@ models::MnistCnn channels_last(models::MnistCnn model) {
 
 class PlainLearner final : public Learner {
  public:
-  PlainLearner(const LearnedState& start, double learning_rate)
-      : model_(channels_last(models::MnistCnn(at::detail::createCPUGenerator()))),
+  PlainLearner(const LearnedState& start, double learning_rate, at::Device device)
+      : device_(device),
+        model_(placed_on(device, models::MnistCnn(at::detail::createCPUGenerator()))),
         optimizer_(model_->parameters(), learning_rate) {
     copy_all(start.parameters, optimizer_.parameters());
     copy_all(start.first_moments, optimizer_.first_moments());
@@ -59,8 +66,8 @@ class PlainLearner final : public Learner {
     return {loss_sum_.item<double>(), correct_.item<std::int64_t>(), count_};
   }
   void set_sums(const BatchSums& sums) override {
-    loss_sum_ = torch::full({}, sums.loss, torch::kDouble);
-    correct_ = torch::full({}, sums.correct, torch::kLong);
+    loss_sum_ = torch::full({}, sums.loss, at::device(device_).dtype(torch::kDouble));
+    correct_ = torch::full({}, sums.correct, at::device(device_).dtype(torch::kLong));
     count_ = sums.count;
   }
 
@@ -80,8 +87,8 @@ class PlainLearner final : public Learner {
   }
 
   LearnedState state() const override {
-    return {clone_all(model_->parameters()), clone_all(optimizer_.first_moments()),
-            clone_all(optimizer_.second_moments()), optimizer_.step_count()};
+    return {copies_on_cpu(model_->parameters()), copies_on_cpu(optimizer_.first_moments()),
+            copies_on_cpu(optimizer_.second_moments()), optimizer_.step_count()};
   }
 
  private:
@@ -92,6 +99,7 @@ class PlainLearner final : public Learner {
     count_ += labels.size(0);
   }
 
+  const at::Device device_;
   models::MnistCnn model_;
   models::KerasAdam optimizer_;
   at::Tensor loss_sum_, correct_;
@@ -101,7 +109,7 @@ class PlainLearner final : public Learner {
 }  // namespace
 
 LearnedState initial_state(const at::Generator& generator) {
-  const std::vector<at::Tensor> parameters = clone_all(models::MnistCnn(generator)->parameters());
+  const std::vector<at::Tensor> parameters = copies_on_cpu(models::MnistCnn(generator)->parameters());
   LearnedState state{parameters, {}, {}, 0};
   for (const at::Tensor& parameter : parameters) {
     state.first_moments.push_back(torch::zeros_like(parameter));
@@ -110,8 +118,9 @@ LearnedState initial_state(const at::Generator& generator) {
   return state;
 }
 
-std::unique_ptr<Learner> make_plain_learner(const LearnedState& start, double learning_rate) {
-  return std::make_unique<PlainLearner>(start, learning_rate);
+std::unique_ptr<Learner> make_plain_learner(const LearnedState& start, double learning_rate,
+                                            at::Device device) {
+  return std::make_unique<PlainLearner>(start, learning_rate, device);
 }
 
 }  // namespace cistern::train

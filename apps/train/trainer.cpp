@@ -10,6 +10,7 @@
 #include "apps/common/interrupt.hpp"
 #include "apps/common/stopwatch.hpp"
 #include "apps/train/console.hpp"
+#include "apps/train/device.hpp"
 #include "apps/train/learner.hpp"
 #include "apps/train/memory_setup.hpp"
 #include "cistern/observe/files.hpp"
@@ -22,19 +23,11 @@ namespace {
 namespace fs = std::filesystem;
 using models::BatchSums;
 using models::Checkpoint;
+using models::LabelledImages;
 using models::TrainingSetup;
 
-// Why "auto" means the CPU here, in a few words. Fails where the user asked for CUDA.
-std::string choose_device(const std::string& device) {
-  if (device == "cpu") return "as asked";
-  const std::string reason =
-      torch::cuda::is_available() ? "this program trains on the CPU only" : "no usable CUDA device";
-  if (device != "auto") throw std::runtime_error("--device " + device + ": " + reason + "; use --device cpu");
-  return reason;
-}
-
-TrainingSetup setup_from(const TrainOptions& options) {
-  return {options.loop.value_or("tuned"), options.batch_size.value_or(32),
+TrainingSetup setup_from(const TrainOptions& options, const ChosenDevice& device) {
+  return {options.loop.value_or(device.cuda_index ? kPlainLoop : kTunedLoop), options.batch_size.value_or(32),
           options.learning_rate.value_or(1e-3), options.seed.value_or(0),
           options.threads.value_or(at::get_num_threads())};
 }
@@ -55,23 +48,28 @@ void check_agreement(const TrainOptions& options, const TrainingSetup& saved) {
   check("--threads", options.threads, saved.threads);
 }
 
-Checkpoint start_of_training(const TrainOptions& options, at::Generator& generator) {
+Checkpoint start_of_training(const TrainOptions& options, const ChosenDevice& device,
+                             at::Generator& generator) {
   if (options.resume) {
     Checkpoint checkpoint = models::load_checkpoint(options.checkpoint);
     check_agreement(options, checkpoint.setup);
+    if (device.cuda_index && checkpoint.setup.loop == kTunedLoop) {
+      throw FileError(models::checkpoint_file(options.checkpoint).string(),
+                      "was trained with --loop tuned, which is code for the CPU; go on with --device cpu");
+    }
     return checkpoint;
   }
   Checkpoint checkpoint;
-  checkpoint.setup = setup_from(options);
+  checkpoint.setup = setup_from(options, device);
   generator.set_current_seed(checkpoint.setup.seed);
   checkpoint.learned = initial_state(generator);
   checkpoint.generator_state = generator.get_state();
   return checkpoint;
 }
 
-std::unique_ptr<Learner> make_learner(const Checkpoint& start) {
+std::unique_ptr<Learner> make_learner(const Checkpoint& start, at::Device device) {
   const TrainingSetup& setup = start.setup;
-  if (setup.loop == "plain") return make_plain_learner(start.learned, setup.learning_rate);
+  if (setup.loop == kPlainLoop) return make_plain_learner(start.learned, setup.learning_rate, device);
   return make_tuned_learner(start.learned, setup.learning_rate, setup.batch_size, setup.threads);
 }
 
@@ -106,22 +104,30 @@ class CheckpointDirectory {
 
 class Training {
  public:
-  Training(const TrainOptions& options, MemorySetup& memory)
+  Training(const TrainOptions& options, const ChosenDevice& device, MemorySetup& memory)
       : options_(options),
+        chosen_(device),
+        device_(device.name()),
         memory_(memory),
         out_(options.json ? std::cerr : std::cout),
         generator_(at::detail::createCPUGenerator()),
-        progress_(start_of_training(options, generator_)) {
+        progress_(start_of_training(options, device, generator_)) {
     at::set_num_threads(progress_.setup.threads);
+    at::globalContext().setDeterministicCuDNN(
+        true);  // The same weights under every strategy, and after --resume.
     data_ = models::load_mnist(options.data);
+    for (LabelledImages* part : {&data_.train, &data_.test}) {
+      part->images = part->images.to(device_);
+      part->labels = part->labels.to(device_);
+    }
     const std::int64_t images = data_.train.images.size(0);
     batch_size_ = std::min(progress_.setup.batch_size, images);
     batches_ = (images + batch_size_ - 1) / batch_size_;
-    learner_ = make_learner(progress_);
+    learner_ = make_learner(progress_, device_);
   }
 
-  RunResult run(const std::string& device_reason) {
-    std::cerr << "device: cpu (" << device_reason << "), " << progress_.setup.threads
+  RunResult run() {
+    std::cerr << "device: " << chosen_.name() << " (" << chosen_.reason << "), " << progress_.setup.threads
               << (progress_.setup.threads == 1 ? " thread, " : " threads, ") << progress_.setup.loop
               << " loop" << std::endl;
     while (progress_.epochs_done < options_.epochs) {
@@ -158,7 +164,7 @@ class Training {
   void train_batches() {
     const std::int64_t images = data_.train.images.size(0);
     generator_.set_state(progress_.generator_state);
-    const at::Tensor order = at::randperm(images, generator_, at::kLong);
+    const at::Tensor order = moved(at::randperm(images, generator_, at::kLong));
     learner_->set_sums(progress_.sums);
     ProgressBar bar(batches_);
     for (std::int64_t batch = progress_.batches_done; batch < batches_; ++batch) {
@@ -174,6 +180,11 @@ class Training {
       bar.draw(batch + 1, {sums.mean_loss(), sums.accuracy()});
     }
     bar.erase();
+  }
+
+  // Once an epoch, and from pinned memory, so that the device need not be waited for.
+  at::Tensor moved(const at::Tensor& order) const {
+    return device_.is_cpu() ? order : order.pin_memory().to(device_, /*non_blocking=*/true);
   }
 
   void save() {
@@ -203,8 +214,6 @@ class Training {
     result_.seed = setup.seed, result_.threads = setup.threads;
     double seconds = 0.0;
     for (const EpochResult& epoch : result_.epochs) seconds += epoch.seconds + epoch.validation_seconds;
-    result_.allocator = memory_.result(seconds);
-    result_.peak_rss_bytes = peak_rss_bytes();
     if (result_.epochs.empty()) {  // Resumed with nothing left to train.
       const BatchSums validation = learner_->evaluate(data_.test);
       result_.validation_loss = validation.mean_loss(), result_.validation_accuracy = validation.accuracy();
@@ -213,10 +222,13 @@ class Training {
       result_.validation_accuracy = result_.epochs.back().validation_accuracy;
     }
     result_.weights_sha256 = weights_sha256(learner_->state().parameters);
+    memory_.describe(result_, seconds);
     return result_;
   }
 
   const TrainOptions& options_;
+  const ChosenDevice& chosen_;
+  const at::Device device_;
   MemorySetup& memory_;
   std::ostream& out_;
   at::Generator generator_;
@@ -231,13 +243,14 @@ class Training {
 }  // namespace
 
 RunResult run_training(const TrainOptions& options) {
-  const std::string device_reason = choose_device(options.device);
+  const ChosenDevice device = choose_device(options);
   const CheckpointDirectory directory(options.checkpoint, options.resume);
-  const std::optional<Options> allocator = allocator_options(options);
-  MemorySetup memory(allocator);
+  const std::optional<Options> allocator =
+      allocator_options(options, device.cuda_index ? TrainedOn::kCuda : TrainedOn::kCpu);
+  MemorySetup memory(device, allocator);
   apps::watch_for_interrupts();
   try {
-    RunResult result = Training(options, memory).run(device_reason);
+    RunResult result = Training(options, device, memory).run();
     result.strategy = allocator ? strategy_name(allocator->strategy) : kSystem;
     return result;
   } catch (const c10::Error& error) {

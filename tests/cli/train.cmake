@@ -3,7 +3,7 @@ if(TARGET cistern-train)
   add_test(NAME cli.train
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/train_test.py $<TARGET_FILE:cistern-train> -v)
   set_tests_properties(cli.train PROPERTIES LABELS cli TIMEOUT 600)
-  if(TARGET cistern_c10_cuda AND TARGET torch::torch_cuda)
+  if(TARGET cistern_c10_host)
     set_tests_properties(cli.train PROPERTIES ENVIRONMENT
       "CISTERN_FAKE_CUDA=$<TARGET_FILE:fake_cudart>:$<TARGET_FILE:fake_cuda>;TORCH_LIBRARIES=${CISTERN_TORCH}/lib")
   endif()

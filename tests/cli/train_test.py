@@ -244,10 +244,14 @@ class Cuda(TrainCase):
     def test_a_limit_is_the_devices(self):
         done = self.on_fake("--device", "cuda", "--limit", "1MiB")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
-        for word in ("cuda:0", "asked", "limit", "what would help"):
+        for word in ("device 0", "asked", "limit", "what would help"):
             self.assertIn(word, done.stderr)
         self.assertNotIn("frame #", done.stderr)
         self.reaches_the_first_step(self.on_fake("--device", "cuda", "--limit", "64MiB"), "cuda:0 (as asked)")
+
+    def test_record_writes_the_devices_trace(self):
+        self.reaches_the_first_step(self.on_fake("--device", "cuda", "--record", "run.trace"), "cuda:0 (as asked)")
+        self.assertEqual((self.folder / "run.trace.cuda:0").read_bytes()[:8], b"CISTRACE")
 
     def test_a_checkpoint_of_the_tuned_loop_goes_on_on_the_cpu_only(self):
         self.train("--epochs", "1", "--loop", "tuned", "--checkpoint", "saved")
