@@ -11,7 +11,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "cistern/adapters/c_abi/cuda_memory.hpp"
 #include "cistern/adapters/c_abi/memory_viz.hpp"
+#include "cistern/adapters/memory.hpp"
 #include "cistern/adapters/plugs.hpp"
 #include "cistern/adapters/registry.hpp"
 #include "cistern/core/caching_allocator.hpp"
@@ -41,6 +43,7 @@ int guarded(Work work) noexcept {
 
 CachingAllocator& allocator_of(const char* device) {
   if (CachingAllocator* allocator = find_device(device)) return *allocator;
+  if (find_family(kind_of(device)) != nullptr) return device_allocator(device);  // served, but not used yet
   std::string present;
   for (const auto& [name, allocator] : registered_devices()) present += (present.empty() ? "" : ", ") + name;
   throw std::runtime_error("cistern serves no device '" + std::string(device) + "'; " +
@@ -130,6 +133,24 @@ int cistern_install(const char* kind, const char* configuration) {
     char error[1024] = "";
     if (open_plug(*plug)(configuration, error, sizeof error) != kPlugInstalled) throw std::runtime_error(error);
   });
+}
+
+void* cistern_alloc(size_t bytes, int device, void* stream) {
+  void* data = nullptr;
+  guarded([&] { data = allocate_cuda(bytes, device, stream); });
+  return data;
+}
+
+void* cistern_alloc_or_throw(size_t bytes, int device, void* stream) {
+  return allocate_cuda(bytes, device, stream);
+}
+
+void cistern_free(void* address, size_t bytes, int device, void* stream) {
+  guarded([&] { free_cuda(address, bytes, device, stream); });
+}
+
+int cistern_record_stream(void* address, void* stream) {
+  return guarded([&] { record_cuda_stream(address, stream); });
 }
 
 int cistern_get_stats(const char* device, struct cistern_stats* stats, size_t bytes) {

@@ -1,6 +1,7 @@
 /* cistern for other languages: a C interface that only grows. Link libcistern_c_abi, or open it at run time.
  *
- * A device is named "cpu", "cuda:0", "cuda:1", ... or "pinned", once something is installed for it.
+ * A device is named "cpu", "cuda:0", "cuda:1", ... or "pinned", once something is installed for it, or with cistern_alloc
+ * in use.
  * Functions that return int return 0, or -1 and leave the reason to cistern_last_error.
  * All may be called from any thread at once. */
 #ifndef CISTERN_H
@@ -16,13 +17,43 @@ extern "C" {
 /* "0.1.0" */
 const char* cistern_version(void);
 
-/* Why the last call of this thread that failed did so: one line. Valid until the thread's next failure. */
+/* Why the last call of this thread that failed did so: one line, or a screen when memory ran out. Valid until the
+ * thread's next failure. */
 const char* cistern_last_error(void);
 
 /* Puts cistern under torch's tensors of a kind, "cpu" or "cuda", with `configuration` as in CISTERN_CONF ("" for the
  * defaults); CISTERN_CONF itself is applied on top. torch has to be in the process. Fails when the kind is served by
  * cistern already. */
 int cistern_install(const char* kind, const char* configuration);
+
+/* Device memory without a plug: for programs of any kind, and for torch of any version, as
+ *
+ *   allocator = torch.cuda.memory.CUDAPluggableAllocator("libcistern_c_abi.so.0.1", "cistern_alloc_or_throw",
+ *                                                        "cistern_free")
+ *   torch.cuda.memory.change_current_allocator(allocator)        # for everything, before the first CUDA tensor, or
+ *   pool = torch.cuda.MemPool(allocator.allocator())             # for what torch.cuda.use_mem_pool(pool) encloses
+ *
+ * The first call makes cistern's devices with the options of CISTERN_CONF; from then on the functions below know them as
+ * "cuda:0", ... Fails where cistern's plug serves CUDA in the same process. `stream` is a cudaStream_t of that device:
+ * the memory may be used by that stream's work at once, and what is freed is given to that stream again without waiting.
+ * 0 bytes are NULL.
+ *
+ * In a child of fork, where CUDA cannot be used, allocations fail, and frees do nothing. */
+
+/* NULL when it fails. torch does not look at NULL: give it cistern_alloc_or_throw. */
+void* cistern_alloc(size_t bytes, int device, void* stream);
+
+/* The same for callers in C++: throws a std::exception whose what() is the reason. torch makes a RuntimeError of it. */
+void* cistern_alloc_or_throw(size_t bytes, int device, void* stream);
+
+/* Requires the bytes, device and stream with which cistern_alloc gave the address. What is no live block of them (wrong,
+ * freed before, inside a block, never given) is told on stderr in one line; then the process ends, or with misuse:report
+ * in CISTERN_CONF nothing else happens and cistern_last_error says it again. Of NULL: nothing. */
+void cistern_free(void* address, size_t bytes, int device, void* stream);
+
+/* `stream`, of the same device, uses the block too: it is not given to anybody before the work that is queued there at
+ * the time of its free is done. torch's pluggable allocator calls this only where its set_record_stream_fn was told. */
+int cistern_record_stream(void* address, void* stream);
 
 /* Bytes, unless it says count. Of each pair the first is now, the second the highest since cistern_reset_peak. */
 struct cistern_stats {

@@ -1,0 +1,17 @@
+// The C interface of a build without CUDA.
+#include <stdexcept>
+
+#include "cistern/adapters/c_abi/cuda_memory.hpp"
+
+namespace cistern {
+namespace {
+
+[[noreturn]] void refuse() { throw std::runtime_error("cistern: this build has no CUDA (CISTERN_WITH_CUDA is OFF)"); }
+
+}  // namespace
+
+void* allocate_cuda(std::size_t, int, void*) { refuse(); }
+void free_cuda(void*, std::size_t, int, void*) { refuse(); }
+void record_cuda_stream(void*, void*) { refuse(); }
+
+}  // namespace cistern
