@@ -79,7 +79,8 @@ TEST_F(C10CudaAllocate, WithTheCacheOffWhatIsFreedGoesBackToTheDriver) {
   EXPECT_GT(fakecuda_used_bytes(0), 0u);
 }
 
-// --- streams ----------------------------------------------------------------------------------------------------------
+// --- streams
+// ----------------------------------------------------------------------------------------------------------
 
 TEST_F(C10CudaAllocate, AStreamReusesItsOwnBlockAtOnceAndNoOthers) {
   const c10::cuda::CUDAStream first = c10::cuda::getStreamFromPool();

@@ -158,6 +158,40 @@ TEST_F(C10CudaHistory, EachThreadsMetadataMarksItsEntries) {
   EXPECT_EQ(annotations[0].metadata_.at("name"), "forward");
 }
 
+/// As torch's profiler is told.
+struct Profiler final : c10::MemoryReportingInfoBase {
+  struct Report {
+    std::int64_t bytes = 0;
+    std::size_t allocated = 0, reserved = 0;
+  };
+  std::vector<Report> reports;
+  std::int64_t out_of_memory = 0;
+  void reportMemoryUsage(void*, std::int64_t bytes, std::size_t allocated, std::size_t reserved,
+                         c10::Device device) override {
+    EXPECT_EQ(device, c10::Device(c10::kCUDA, 0));
+    reports.push_back({bytes, allocated, reserved});
+  }
+  void reportOutOfMemory(std::int64_t bytes, std::size_t, std::size_t, c10::Device) override { out_of_memory = bytes; }
+  bool memoryProfilingEnabled() const override { return true; }
+};
+
+TEST_F(C10CudaHistory, TheProfilerIsToldOfEveryBlock) {
+  const auto profiler = std::make_shared<Profiler>();
+  {
+    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, profiler);
+    cca::raw_delete(cca::raw_alloc(1000));
+    EXPECT_THROW(cca::raw_alloc(300 * kMiB), c10::OutOfMemoryError);
+  }
+  cca::raw_delete(cca::raw_alloc(1000));
+  ASSERT_EQ(profiler->reports.size(), 2u);
+  EXPECT_EQ(profiler->reports[0].bytes, 1000);
+  EXPECT_EQ(profiler->reports[0].allocated, 1000u);
+  EXPECT_EQ(profiler->reports[0].reserved, 2 * kMiB);
+  EXPECT_EQ(profiler->reports[1].bytes, -1000);
+  EXPECT_EQ(profiler->reports[1].allocated, 0u);
+  EXPECT_EQ(profiler->out_of_memory, std::int64_t{300 * kMiB});
+}
+
 TEST_F(C10CudaHistory, ASnapshotTilesEachSegmentAndAddsUpToTheStatistics) {
   const c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool();
   void* small = cca::raw_alloc(1000);

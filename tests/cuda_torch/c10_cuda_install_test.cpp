@@ -7,6 +7,7 @@
 #include "cistern/adapters/c10_cuda/environment.hpp"
 #include "cistern/adapters/c10_cuda/torch_minor.hpp"
 #include "cuda_torch/c10_cuda_world.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace cistern::support {
 namespace {
@@ -86,7 +87,12 @@ TEST_F(C10CudaInstall, ATakeOverHandsPointersOfTheFormerAllocatorBackToIt) {
   void* data = cca::raw_alloc(kMiB);
   EXPECT_EQ(native->getDeviceStats(0).allocation[0].current, 2);
   cca::raw_delete(old);
+  const c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool();
+  fakecuda_hold(side.stream());
+  cca::recordStream(old_tensor, side);
   old_tensor.clear();
+  EXPECT_EQ(native->getDeviceStats(0).active[0].current, 1) << "the former allocator waits for the stream";
+  fakecuda_release(side.stream());
   EXPECT_EQ(native->getDeviceStats(0).allocation[0].current, 0);
   EXPECT_EQ(cca::getDeviceStats(0).allocation[0].current, 1);
   cca::raw_delete(data);
@@ -94,11 +100,11 @@ TEST_F(C10CudaInstall, ATakeOverHandsPointersOfTheFormerAllocatorBackToIt) {
 
 TEST_F(C10CudaInstall, ATorchOfAnotherMinorIsRefusedNamingBothAndTheWaysOut) {
   EXPECT_EQ(why_not_torch("2.11.3"), "");
-  EXPECT_THAT(why_not_torch("2.12.0"), AllOf(HasSubstr(std::string("built for torch ") + kTorchBuiltFor),
+  EXPECT_THAT(why_not_torch("2.12.0"), AllOf(HasSubstr(std::string("built for torch ") + torch_built_for()),
                                              HasSubstr("this process has torch 2.12.0"), HasSubstr("build cistern"),
                                              HasSubstr("cistern::c_abi")));
   EXPECT_THAT(why_not_torch(""), HasSubstr("cannot tell which torch"));
-  EXPECT_EQ(running_torch_version(), kTorchBuiltFor);
+  EXPECT_EQ(running_torch_version(), torch_built_for());
 }
 
 TEST_F(C10CudaInstall, AWrongConfigurationNamesTheKey) {
@@ -177,6 +183,50 @@ TEST_F(C10CudaInstall, AChildOfForkKeepsItsHandsOffAndSaysWhy) {
   cca::raw_delete(later);
 }
 
+TEST_F(C10CudaInstall, WithoutVirtualMemoryAutoTakesMallocAndSaysSoOnce) {
+  fakecuda_fail_call("cudaGetDriverEntryPointByVersion", 5, 1);  // an old driver: it lacks one of the functions
+  install_cuda(reporting());
+  cca::init(2);
+  ::testing::internal::CaptureStderr();
+  cca::raw_delete(cca::raw_alloc(kMiB));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("source:auto takes memory by cudaMalloc, because cu"), HasSubstr("no such function")));
+  ::testing::internal::CaptureStderr();
+  const c10::cuda::CUDAGuard guard(1);
+  cca::raw_delete(cca::raw_alloc(kMiB));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(fakecuda_calls("cudaMalloc"), 2u);
+}
+
+TEST_F(C10CudaInstall, SourceVmmWithoutVirtualMemoryIsAnErrorNamingWhatIsMissing) {
+  fakecuda_fail_call("cudaGetDriverEntryPointByVersion", 5, 1);
+  Options options = reporting();
+  options.source = SourceChoice::kVmm;
+  install_cuda(options);
+  cca::init(2);
+  EXPECT_THAT(error_of([] { cca::raw_alloc(1); }), HasSubstr("the CUDA driver has no such function"));
+}
+
+TEST_F(C10CudaInstall, ARecordedRunLeavesATraceOfEachDeviceThatWasUsed) {
+  static const TemporaryFolder folder;
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const char* given = std::getenv("CISTERN_TEST_TRACE");  // the folder of the parent, in the child
+  const std::string path = given != nullptr ? given : folder.path("run.trace");
+  setenv("CISTERN_TEST_TRACE", path.c_str(), 1);
+  EXPECT_EXIT(
+      {
+        Options options = reporting();
+        options.record = path;
+        install_cuda(options);
+        cca::init(2);
+        cca::raw_delete(cca::raw_alloc(kMiB));
+        std::exit(0);
+      },
+      ::testing::ExitedWithCode(0), "");
+  EXPECT_NE(read_bytes(path + ".cuda:0"), "");
+  EXPECT_EQ(folder.file_count(), 1);
+}
+
 TEST_F(C10CudaInstall, SourceMallocTakesSegmentsFromTheRuntimeAndGivesThemBack) {
   Options options = reporting();
   options.source = SourceChoice::kMalloc;
@@ -192,12 +242,14 @@ TEST_F(C10CudaInstall, SourceMallocTakesSegmentsFromTheRuntimeAndGivesThemBack) 
   EXPECT_EQ(fakecuda_used_bytes(0), 0u);
 }
 
-// --- environment ------------------------------------------------------------------------------------------------------
+// --- environment
+// ------------------------------------------------------------------------------------------------------
 
 class C10CudaEnvironment : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "TF_FORCE_GPU_ALLOW_GROWTH", "CISTERN_CONF"}) {
+    for (const char* name :
+         {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "TF_FORCE_GPU_ALLOW_GROWTH", "CISTERN_CONF"}) {
       unsetenv(name);
     }
   }

@@ -101,7 +101,8 @@ TEST_F(C10CudaLimits, RunningOutSaysWhatTheDriverSaysToo) {
 
 TEST_F(C10CudaLimits, ObserversHearOfItUnderNoLock) {
   std::vector<std::size_t> seen;
-  cca::attachOutOfMemoryObserver([&](std::int64_t device, std::size_t bytes, std::size_t total, std::size_t free_bytes) {
+  cca::attachOutOfMemoryObserver([&](std::int64_t device, std::size_t bytes, std::size_t total,
+                                     std::size_t free_bytes) {
     seen = {static_cast<std::size_t>(device), bytes, total, free_bytes};
     std::thread([] { cca::raw_delete(cca::raw_alloc(kMiB)); cca::emptyCache(); }).join();  // would wait for a lock
   });

@@ -81,7 +81,8 @@ TEST_F(C10CudaSharing, PeersReachWhatIsThereAndWhatComesLater) {
   void* peer = cca::raw_alloc(20 * kMiB);
   for (void* data : {early, late}) {
     write(data, 7);
-    EXPECT_EQ(cca::get()->memcpyAsync(peer, 1, data, 0, sizeof(int), c10::cuda::getCurrentCUDAStream(), true), cudaSuccess);
+    EXPECT_EQ(cca::get()->memcpyAsync(peer, 1, data, 0, sizeof(int), c10::cuda::getCurrentCUDAStream(), true),
+              cudaSuccess);
     EXPECT_EQ(read(peer), 7);
     cca::raw_delete(data);
   }
@@ -93,7 +94,8 @@ TEST_F(C10CudaSharing, WithoutPeerAccessCopiesBetweenDevicesUseThePeerCall) {
   write(here, 9);
   const c10::cuda::CUDAGuard guard(1);
   void* there = cca::raw_alloc(kMiB);
-  EXPECT_EQ(cca::get()->memcpyAsync(there, 1, here, 0, sizeof(int), c10::cuda::getCurrentCUDAStream(), false), cudaSuccess);
+  EXPECT_EQ(cca::get()->memcpyAsync(there, 1, here, 0, sizeof(int), c10::cuda::getCurrentCUDAStream(), false),
+            cudaSuccess);
   EXPECT_EQ(fakecuda_calls("cudaMemcpyPeerAsync"), 1u);
   EXPECT_EQ(read(there), 9);
   cca::raw_delete(here);

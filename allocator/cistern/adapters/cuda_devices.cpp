@@ -13,7 +13,7 @@ namespace cistern {
 namespace {
 
 /// The device that this thread's latest free belonged to: most often the next one's, too.
-thread_local int latest_device = 0;
+[[gnu::tls_model("initial-exec")]] thread_local int latest_device = 0;
 
 }  // namespace
 
@@ -70,7 +70,8 @@ std::shared_ptr<ForeignPool> CudaDevice::add_foreign_pool(ForeignAllocator forei
 void CudaDevice::remove_foreign_pool(const ForeignPool& pool) {
   std::shared_ptr<ForeignPool> last;  // goes when no lock is held: its segments go back to somebody else's code
   const std::scoped_lock lock(foreign_mutex_);
-  const auto found = std::find_if(foreign_.begin(), foreign_.end(), [&](const auto& one) { return one.get() == &pool; });
+  const auto found =
+      std::find_if(foreign_.begin(), foreign_.end(), [&](const auto& one) { return one.get() == &pool; });
   if (found == foreign_.end()) return;
   last = std::move(*found);
   foreign_.erase(found);
@@ -145,7 +146,9 @@ std::optional<CudaDevices::Owner> CudaDevices::find_owner(Address address) const
   for (int index = 0; index < count(); ++index) {
     CudaDevice* device = find(index);
     if (device == nullptr) continue;
-    if (const auto block = device->allocator().find(address)) return Owner{device, &device->allocator(), nullptr, *block};
+    if (const auto block = device->allocator().find(address)) {
+      return Owner{device, &device->allocator(), nullptr, *block};
+    }
     for (const auto& pool : device->foreign_pools()) {
       if (const auto block = pool->allocator.find(address)) return Owner{device, &pool->allocator, pool, *block};
     }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <optional>
 
 #include "cistern/adapters/c10_cuda/stream_names.hpp"
 #include "cistern/adapters/scoped_pool.hpp"
@@ -16,10 +17,8 @@ namespace {
 
 c10::Device cuda(c10::DeviceIndex index) noexcept { return c10::Device(c10::kCUDA, index); }
 
-c10::DeviceIndex current_device() {
-  c10::DeviceIndex index = 0;
-  C10_CUDA_CHECK(c10::cuda::GetDevice(&index));
-  return index;
+[[noreturn]] void refuse_forked_child() {
+  C10_THROW_ERROR(Error, "cistern: a child of fork cannot allocate CUDA memory; start the process by spawn");
 }
 
 void* pointer(Address address) noexcept { return reinterpret_cast<void*>(address); }
@@ -39,6 +38,15 @@ CudaAllocator::CudaAllocator(DriverApi driver, const Options& options, CUDAAlloc
 
 void CudaAllocator::init(int device_count) { devices_.set_count(device_count); }
 bool CudaAllocator::initialized() { return devices_.count() != 0; }
+
+inline c10::DeviceIndex CudaAllocator::current_device() const {
+  DeviceIndex index = 0;
+  const cudaError_t error = c10::cuda::GetDevice(&index);
+  if (error == cudaSuccess) [[likely]] return index;
+  if (devices_.is_forked_child()) refuse_forked_child();  // whose runtime answers nothing
+  C10_CUDA_CHECK(error);
+  return index;
+}
 
 CudaDevice& CudaAllocator::device_of(DeviceIndex index) {
   if (CudaDevice* device = devices_.find(index)) [[likely]] return *device;
@@ -75,30 +83,30 @@ bool CudaAllocator::observed() const {
 }
 
 inline void* CudaAllocator::take(CudaDevice& device, StreamId stream, std::size_t bytes) {
-  if (devices_.is_forked_child()) [[unlikely]] {
-    C10_THROW_ERROR(Error, "cistern: a child of fork cannot allocate CUDA memory; start the process by spawn");
-  }
   Request request;
   request.bytes = bytes;
   request.stream = stream;
-  PoolPlace place;
-  place.allocator = &device.allocator();
-  request.pool = place.pool = scoped_pool(*place.allocator);
-  if (pools_.routing()) [[unlikely]] {
-    if (auto wanted = pools_.route(device.index(), static_cast<cudaStream_t>(device.fences().handle_of(stream)))) {
-      place = std::move(*wanted);
-      request.pool = place.pool;
-    }
-  }
-  if (observed()) [[unlikely]] return take_observed(device, place, request);
-  return take_from(device, place, request);
+  request.pool = scoped_pool(device.allocator());
+  if (devices_.is_forked_child() || pools_.routing() || observed()) [[unlikely]] return take_specially(device, request);
+  return take_from(device, device.allocator(), request);
 }
 
-void* CudaAllocator::take_from(CudaDevice& device, const PoolPlace& place, const Request& request) {
+void* CudaAllocator::take_specially(CudaDevice& device, Request request) {
+  if (devices_.is_forked_child()) refuse_forked_child();
+  std::optional<PoolPlace> place;
+  if (pools_.routing()) {
+    place = pools_.route(device.index(), static_cast<cudaStream_t>(device.fences().handle_of(request.stream)));
+  }
+  if (place) request.pool = place->pool;
+  CachingAllocator& allocator = place ? *place->allocator : device.allocator();
+  return observed() ? take_observed(device, allocator, request) : take_from(device, allocator, request);
+}
+
+void* CudaAllocator::take_from(CudaDevice& device, CachingAllocator& allocator, const Request& request) {
   return as_torch_errors([&]() -> void* {
-    const auto allocation = place.allocator->allocate(request);
+    const auto allocation = allocator.allocate(request);
     if (allocation) [[likely]] return pointer(allocation->address);
-    return pointer(retry_or_throw(device, place, request, allocation.error()));
+    return pointer(retry_or_throw(device, allocator, request, allocation.error()));
   });
 }
 
@@ -107,7 +115,7 @@ void CudaAllocator::raw_delete(void* data) {
   if (previous_ != nullptr) return previous_->raw_delete(data);
   char text[160];
   std::snprintf(text, sizeof text,
-                "cistern: raw_delete of %p, which is no live CUDA block: freed before, inside a block, or never granted",
+                "cistern: raw_delete of %p, which is no live CUDA block: freed before, inside a block, never granted",
                 data);
   C10_THROW_ERROR(Error, text);
 }
@@ -135,8 +143,11 @@ void CudaAllocator::delete_block(void* data) {
 }
 
 void CudaAllocator::recordStream(const c10::DataPtr& data, c10::cuda::CUDAStream stream) {
-  // Another deleter: memory of another process, or of whoever was in charge before us.
-  if (data.get() == nullptr || data.get_deleter() != &delete_block || devices_.is_forked_child()) return;
+  if (data.get() == nullptr || devices_.is_forked_child()) return;
+  if (data.get_deleter() != &delete_block) {  // memory of another process, or of whoever was in charge before us
+    if (previous_ != nullptr) previous_->recordStream(data, stream);
+    return;
+  }
   const auto owner = devices_.find_owner(address_of(data.get()));
   TORCH_CHECK(owner, "cistern: recordStream of ", data.get(), ", which is no live CUDA block");
   as_torch_errors([&] {

@@ -118,10 +118,13 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
 
   static void delete_block(void* data);
 
+  DeviceIndex current_device() const;
   CudaDevice& device_of(DeviceIndex index);
   void* take(CudaDevice& device, StreamId stream, std::size_t bytes);
-  void* take_from(CudaDevice& device, const PoolPlace& place, const Request& request);
-  void* take_observed(CudaDevice& device, const PoolPlace& place, const Request& request);
+  /// While pools are begun, somebody looks on, or this is a child of fork.
+  void* take_specially(CudaDevice& device, Request request);
+  void* take_from(CudaDevice& device, CachingAllocator& allocator, const Request& request);
+  void* take_observed(CudaDevice& device, CachingAllocator& allocator, const Request& request);
   /// False if nobody granted it.
   bool give(void* data);
   bool give_observed(void* data);
@@ -130,7 +133,7 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   bool observed() const;
 
   /// The rungs that torch adds below the core's: its callbacks, and pools that offer their memory; then gives up.
-  Address retry_or_throw(CudaDevice& device, const PoolPlace& place, const Request& request,
+  Address retry_or_throw(CudaDevice& device, CachingAllocator& allocator, const Request& request,
                          const Failure& failure);
   [[noreturn]] void throw_out_of_memory(CudaDevice& device, const Request& request, const Failure& failure);
 

@@ -18,7 +18,8 @@ std::string value_of(const std::string& text, const std::string& key) {
     if (at < plain.size() && plain[at] == '[') ++depth;
     if (at < plain.size() && plain[at] == ']') --depth;
     if (at < plain.size() && (plain[at] != ',' || depth > 0)) continue;
-    if (plain.compare(begin, key.size() + 1, key + ":") == 0) return plain.substr(begin + key.size() + 1, at - begin - key.size() - 1);
+    const std::string setting = plain.substr(begin, at - begin);
+    if (setting.compare(0, key.size() + 1, key + ":") == 0) return setting.substr(key.size() + 1);
     begin = at + 1;
   }
   return {};

@@ -121,7 +121,9 @@ std::vector<std::vector<CudaHistory::TraceEntry>> CudaHistory::traces(int device
   }
   const auto to_ns = clock_.makeConverter();
   for (auto& trace : traces) {
-    if (pool != c10::MempoolId_t{0, 0}) std::erase_if(trace, [&](const TraceEntry& entry) { return entry.mempool_ != pool; });
+    if (pool != c10::MempoolId_t{0, 0}) {
+      std::erase_if(trace, [&](const TraceEntry& entry) { return entry.mempool_ != pool; });
+    }
     for (TraceEntry& entry : trace) entry.time_.t_ = to_ns(entry.time_.approx_t_) / kNsPerUs;
   }
   return traces;

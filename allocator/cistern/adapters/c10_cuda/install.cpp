@@ -91,7 +91,9 @@ void install_first(const Options& options, IfInitialised if_initialised) {
                            "; install before the first CUDA tensor, or ask for IfInitialised::kTakeOver");
   }
   auto driver = DriverApi::from_process();
-  if (!driver) throw InstallError(Reason::kNoRuntime, std::string("cistern: no CUDA runtime: ") + driver.error().what());
+  if (!driver) {
+    throw InstallError(Reason::kNoRuntime, std::string("cistern: no CUDA runtime: ") + driver.error().what());
+  }
   register_family(family_of(*driver));
   CudaAllocator* allocator =
       std::make_unique<CudaAllocator>(*driver, options, late ? before : nullptr, &prepare).release();
@@ -116,8 +118,8 @@ void install_cuda(const Options& options, IfInitialised if_initialised) {
   if (present == nullptr) return install_first(wanted, if_initialised);
   if (!(wanted == present->devices().options())) {
     throw InstallError(Reason::kInstalledOtherwise,
-                       "cistern: CUDA memory is served by cistern already, with other options than these; install once, "
-                       "and change limits through the allocator");
+                       "cistern: CUDA memory is served by cistern already, with other options than these; install "
+                       "once, and change limits through the allocator");
   }
 }
 

@@ -33,10 +33,10 @@ enum class IfInitialised {
   kTakeOver,
 };
 
-/// Puts a CachingAllocator over each device's memory under torch's CUDA tensors, in torch's allocator and in its registry
-/// with priority 255. What environment variables say (CISTERN_CONF, and those that with_environment names) is applied on
-/// top of `options`. Never destroyed, because tensors outlive main. A second call with the same options changes nothing.
-/// No device is touched before it is used.
+/// Puts a CachingAllocator over each device's memory under torch's CUDA tensors, in torch's allocator and in its
+/// registry with priority 255. What environment variables say (CISTERN_CONF, and those that with_environment names) is
+/// applied on top of `options`. Never destroyed, because tensors outlive main. A second call with the same options
+/// changes nothing. No device is touched before it is used. The traces of Options::record get the names of the devices.
 /// Fails: throws InstallError, and std::invalid_argument when CISTERN_CONF is wrong.
 /// Threads: torch wants allocators set while no other thread allocates.
 void install_cuda(const Options& options = {}, IfInitialised if_initialised = IfInitialised::kRefuse);

@@ -21,7 +21,7 @@ namespace {
 /// A handle is this, then what its kind says. Both processes have the same cistern, or the magic differs.
 struct IpcHeader {
   char magic[7] = {'c', 'i', 's', 't', 'i', 'p', '1'};
-  char kind = 0;                    ///< kGranules: `count` ints, descriptors of the process; kMalloc: a cudaIpcMemHandle_t.
+  char kind = 0;  ///< kGranules: `count` ints, descriptors of the process; kMalloc: a cudaIpcMemHandle_t.
   std::int32_t process = 0;
   std::uint32_t count = 0;
   std::uint64_t granule_bytes = 0;

@@ -34,7 +34,8 @@ double CudaAllocator::getMemoryFraction(DeviceIndex index) {
 }
 
 void CudaAllocator::setMemoryFraction(double fraction, DeviceIndex index) {
-  TORCH_CHECK_VALUE(fraction >= 0.0 && fraction <= 1.0, "cistern: a memory fraction is between 0 and 1, not ", fraction);
+  TORCH_CHECK_VALUE(fraction >= 0.0 && fraction <= 1.0, "cistern: a memory fraction is between 0 and 1, not ",
+                    fraction);
   CudaDevice& device = device_of(index);
   if (devices_.is_forked_child()) return;
   const std::size_t capacity = device.source().traits().capacity_bytes;

@@ -14,9 +14,9 @@ c10::Device cuda(const CudaDevice& device) noexcept {
 
 }  // namespace
 
-void* CudaAllocator::take_observed(CudaDevice& device, const PoolPlace& place, const Request& request) {
+void* CudaAllocator::take_observed(CudaDevice& device, CachingAllocator& allocator, const Request& request) {
   CudaHistory::Context context = history_.gather(CudaHistory::RecordContext::STATE);
-  void* data = take_from(device, place, request);
+  void* data = take_from(device, allocator, request);
   tell_news(device);
   const auto owner = devices_.find_owner(reinterpret_cast<Address>(data));
   tell(TraceEntry::ALLOC, *owner, context);

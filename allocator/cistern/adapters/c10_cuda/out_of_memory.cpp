@@ -22,10 +22,10 @@ bool run_free_memory_callbacks() {
 
 }  // namespace
 
-Address CudaAllocator::retry_or_throw(CudaDevice& device, const PoolPlace& place, const Request& request,
+Address CudaAllocator::retry_or_throw(CudaDevice& device, CachingAllocator& allocator, const Request& request,
                                       const Failure& failure) {
   if (run_free_memory_callbacks()) {
-    if (const auto allocation = place.allocator->allocate(request)) return allocation->address;
+    if (const auto allocation = allocator.allocate(request)) return allocation->address;
   }
   if (request.pool == PoolId{}) {
     for (const PoolPlace& willing : pools_.willing_on_oom(device.index())) {
@@ -48,8 +48,8 @@ void CudaAllocator::throw_out_of_memory(CudaDevice& device, const Request& reque
                    history_.gather(CudaHistory::RecordContext::ALL)});
   }
   if (c10::memoryProfilingEnabled()) {
-    c10::reportOutOfMemoryToProfiler(static_cast<std::int64_t>(request.bytes), failure.active_bytes, failure.reserved_bytes,
-                                     c10::Device(c10::kCUDA, index));
+    c10::reportOutOfMemoryToProfiler(static_cast<std::int64_t>(request.bytes), failure.active_bytes,
+                                     failure.reserved_bytes, c10::Device(c10::kCUDA, index));
   }
   std::vector<c10::cuda::CUDACachingAllocator::OutOfMemoryObserver> observers;
   {

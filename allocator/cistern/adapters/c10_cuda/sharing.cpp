@@ -28,7 +28,9 @@ void CudaAllocator::enablePeerAccess(DeviceIndex index, DeviceIndex peer) {
 cudaError_t CudaAllocator::memcpyAsync(void* to, int to_device, const void* from, int from_device, std::size_t bytes,
                                        cudaStream_t stream, bool peers) {
   const DriverFunctions& functions = devices_.driver().functions();
-  if (peers || to_device == from_device) return functions.cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+  if (peers || to_device == from_device) {
+    return functions.cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+  }
   return functions.cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, stream);
 }
 

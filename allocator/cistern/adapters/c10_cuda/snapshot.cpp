@@ -58,7 +58,8 @@ cca::AllocatorConfigInfo settings_of(const CudaDevices& devices) {
     info.expandable_segments = info.expandable_segments || (device != nullptr && device->vmm() != nullptr);
   }
   info.last_allocator_settings = c10::CachingAllocator::getAllocatorSettings();
-  info.roundup_power2_divisions.assign(c10::CachingAllocator::AcceleratorAllocatorConfig::roundup_power2_divisions().size(), 0);
+  info.roundup_power2_divisions.assign(
+      c10::CachingAllocator::AcceleratorAllocatorConfig::roundup_power2_divisions().size(), 0);
   return info;
 }
 
@@ -79,7 +80,8 @@ cca::SnapshotInfo CudaAllocator::snapshot(MempoolId id, bool include_traces) {
         like.is_large = !range.small;
         like.is_expandable = !allocator.source_traits().whole_only;
         like.owner_private_pool_id = pools_.id_of(&allocator, range.pool);
-        if (id == MempoolId{0, 0} || like.owner_private_pool_id == id) add_segments(info.segments, range, like, contexts);
+        if (id != MempoolId{0, 0} && like.owner_private_pool_id != id) continue;
+        add_segments(info.segments, range, like, contexts);
       }
     };
     add_all(device->allocator());

@@ -9,10 +9,10 @@
 
 namespace cistern {
 
-/// torch never destroys the streams of its pools, and numbers them: for those, and for the default stream, the driver is
-/// asked once. A stream that the user brought is a handle that may mean another stream tomorrow: it is asked for each
-/// time. Requires a stream of that device.
-/// Threads: any. Fails with DriverError.
+/// torch never destroys the streams of its pools, and numbers them: for those, and for the default stream,
+/// the driver is asked once. A stream that the user brought is a handle that may mean another stream
+/// tomorrow: it is asked for each time. Requires a stream of that device. Threads: any. Fails with
+/// DriverError.
 inline StreamId identify_stream(CudaDevice& device, const c10::cuda::CUDAStream& stream) {
   // The numbers of torch's own streams are odd; those of the user's are handles, and even. The default stream is 0.
   const auto number = static_cast<std::uint64_t>(stream.id());

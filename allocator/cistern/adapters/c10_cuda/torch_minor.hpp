@@ -4,14 +4,14 @@
 
 #include <string>
 
-#if CISTERN_TORCH_MAJOR != 2 || CISTERN_TORCH_MINOR != 11
+#if defined(CISTERN_TORCH_MINOR) && (CISTERN_TORCH_MAJOR != 2 || CISTERN_TORCH_MINOR != 11)
 #error "cistern's CUDA plug is written for torch 2.11; use the C interface (cistern::c_abi) with other versions"
 #endif
 
 namespace cistern {
 
 /// "2.11.0": the version whose headers this was compiled with.
-inline constexpr const char* kTorchBuiltFor = CISTERN_TORCH_VERSION;
+const char* torch_built_for() noexcept;
 
 /// The version of the torch in this process, as itself or the files beside it say; empty if nothing says.
 std::string running_torch_version();
