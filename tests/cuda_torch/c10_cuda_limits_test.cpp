@@ -148,6 +148,24 @@ TEST_F(C10CudaLimits, ADriverFaultIsAnErrorThatNamesTheCallAndPasses) {
   EXPECT_EQ(out_of_memory_text(kMiB), "served");
 }
 
+TEST_F(C10CudaLimits, ADriverFaultThatNobodyCouldBeToldOfIsToldToTheNextAllocation) {
+  const c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool();
+  fakecuda_hold(side.stream());
+  c10::DataPtr data = cca::get()->allocate(3 * kMiB);
+  cca::recordStream(data, side);
+  data.clear();
+  constexpr int illegal_address = 700;
+  fakecuda_fail_call("cudaEventQuery", 1, illegal_address);
+  cca::raw_delete(cca::raw_alloc(3 * kMiB));  // looks at the fence, and grows
+  try {
+    cca::raw_alloc(kMiB);
+    FAIL() << "served";
+  } catch (const c10::Error& error) {
+    EXPECT_THAT(error.what_without_backtrace(), HasSubstr("of an earlier call: cudaEventQuery failed"));
+  }
+  EXPECT_EQ(out_of_memory_text(kMiB), "served");
+}
+
 TEST_F(C10CudaLimits, ADeviceThatIsNotThereIsNamed) {
   try {
     cca::setMemoryFraction(0.5, 7);

@@ -42,6 +42,12 @@ class CudaDevice {
   /// The source itself, if memory comes by granules.
   VmmSource* vmm() noexcept { return vmm_; }
   WholeSource* malloc() noexcept { return whole_; }
+  /// An error of the driver on a path that must not throw (a free, a look at a fence), for whoever can be told next.
+  /// Cost: two loads unless there is one.
+  std::optional<DriverError> take_fault() {
+    if (auto fault = fences_.faults().take()) [[unlikely]] return fault;
+    return vmm_ != nullptr ? vmm_->faults().take() : whole_->faults().take();
+  }
   /// Why source:auto did not take vmm; empty if it did, or was not asked to choose.
   const std::string& fallback() const noexcept { return fallback_; }
 

@@ -87,6 +87,9 @@ inline void* CudaAllocator::take(CudaDevice& device, StreamId stream, std::size_
   request.bytes = bytes;
   request.stream = stream;
   request.pool = scoped_pool(device.allocator());
+  if (const auto fault = device.take_fault()) [[unlikely]] {
+    C10_THROW_ERROR(Error, std::string("cistern: of an earlier call: ") + fault->what());
+  }
   if (devices_.is_forked_child() || pools_.routing() || observed()) [[unlikely]] return take_specially(device, request);
   return take_from(device, device.allocator(), request);
 }
