@@ -32,9 +32,11 @@ std::uint64_t number_from_environment(const char* name, std::uint64_t otherwise)
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
+constexpr std::initializer_list<std::uint64_t Step::*> kOperands = {&Step::a, &Step::b, &Step::c, &Step::d};
+
 std::string shrunk(const Program& program) {
-  const Program least =
-      shrink(program, [](const Program& p) { return run_isolated(p, 10).violation.has_value(); });
+  const Program least = shrink(
+      program, [](const Program& p) { return run_isolated(p, 10).violation.has_value(); }, kOperands);
   return to_text(least) +
          "which breaks: " + run_isolated(least, 10).violation.value_or("nothing, when run again");
 }
@@ -104,7 +106,7 @@ TEST(Program, ShrinksToWhatMatters) {
     return std::any_of(steps.begin(), steps.end(),
                        [](const Step& step) { return step.op == Op::kTrim && step.a > 1000; });
   };
-  const Program least = shrink(program, fails);
+  const Program least = shrink(program, fails, kOperands);
   ASSERT_EQ(least.steps.size(), 1u);
   EXPECT_LE(least.steps[0].a, 2002u);
 }
