@@ -42,11 +42,11 @@ class CudaDevice {
   /// The source itself, if memory comes by granules.
   VmmSource* vmm() noexcept { return vmm_; }
   WholeSource* malloc() noexcept { return whole_; }
-  /// An error of the driver on a path that must not throw (a free, a look at a fence), for whoever can be told next.
-  /// Cost: two loads unless there is one.
+  /// Errors of the driver on paths that must not throw (a free, a look at a fence), for whoever can be told next.
+  bool has_fault() noexcept { return fences_.faults().any() || source_faults().any(); }
   std::optional<DriverError> take_fault() {
-    if (auto fault = fences_.faults().take()) [[unlikely]] return fault;
-    return vmm_ != nullptr ? vmm_->faults().take() : whole_->faults().take();
+    if (auto fault = fences_.faults().take()) return fault;
+    return source_faults().take();
   }
   /// Why source:auto did not take vmm; empty if it did, or was not asked to choose.
   const std::string& fallback() const noexcept { return fallback_; }
@@ -65,6 +65,7 @@ class CudaDevice {
   std::vector<std::shared_ptr<ForeignPool>> foreign_pools() const;
 
  private:
+  KeptFaults& source_faults() noexcept { return vmm_ != nullptr ? vmm_->faults() : whole_->faults(); }
   std::unique_ptr<MemorySource> make_source(const DriverApi& driver, SourceChoice choice);
 
   const int index_;

@@ -87,15 +87,17 @@ inline void* CudaAllocator::take(CudaDevice& device, StreamId stream, std::size_
   request.bytes = bytes;
   request.stream = stream;
   request.pool = scoped_pool(device.allocator());
-  if (const auto fault = device.take_fault()) [[unlikely]] {
-    C10_THROW_ERROR(Error, std::string("cistern: of an earlier call: ") + fault->what());
+  if (device.has_fault() || devices_.is_forked_child() || pools_.routing() || observed()) [[unlikely]] {
+    return take_specially(device, request);
   }
-  if (devices_.is_forked_child() || pools_.routing() || observed()) [[unlikely]] return take_specially(device, request);
   return take_from(device, device.allocator(), request);
 }
 
 void* CudaAllocator::take_specially(CudaDevice& device, Request request) {
   if (devices_.is_forked_child()) refuse_forked_child();
+  if (const auto fault = device.take_fault()) {
+    C10_THROW_ERROR(Error, std::string("cistern: of an earlier call: ") + fault->what());
+  }
   std::optional<PoolPlace> place;
   if (pools_.routing()) {
     place = pools_.route(device.index(), static_cast<cudaStream_t>(device.fences().handle_of(request.stream)));

@@ -121,7 +121,7 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   DeviceIndex current_device() const;
   CudaDevice& device_of(DeviceIndex index);
   void* take(CudaDevice& device, StreamId stream, std::size_t bytes);
-  /// While pools are begun, somebody looks on, or this is a child of fork.
+  /// While pools are begun, somebody looks on, a fault waits to be told, or this is a child of fork.
   void* take_specially(CudaDevice& device, Request request);
   void* take_from(CudaDevice& device, CachingAllocator& allocator, const Request& request);
   void* take_observed(CudaDevice& device, CachingAllocator& allocator, const Request& request);

@@ -36,6 +36,8 @@ class KeptFaults {
     waiting_.store(true, std::memory_order_relaxed);
     count_.fetch_add(1, std::memory_order_relaxed);
   }
+  /// Whether one waits. Cost: one relaxed load.
+  bool any() const noexcept { return waiting_.load(std::memory_order_relaxed); }
   /// Cost: one relaxed load unless there is one.
   std::optional<DriverError> take() {
     if (!waiting_.load(std::memory_order_relaxed)) return std::nullopt;
