@@ -128,6 +128,9 @@ void* allocate_cuda(std::size_t bytes, int index, void* stream) {
       throw std::runtime_error("cistern: a child of fork cannot allocate CUDA memory; start the process by spawn");
     }
     CudaDevice& device = devices->at(index);
+    if (const auto fault = device.take_fault()) [[unlikely]] {
+      throw std::runtime_error(std::string("cistern: of an earlier call: ") + fault->what());
+    }
     Request request;
     request.bytes = bytes;
     request.stream = device.fences().identify(stream);
