@@ -9,9 +9,10 @@
 #include <c10/cuda/CUDAStream.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
-#include <set>
 #include <stdexcept>
 #include <vector>
 
@@ -173,6 +174,43 @@ TEST_F(Pinned, EmptyCacheUnpinsWhatIsIdle) {
   fakecuda_counts counts;
   fakecuda_count(&counts);
   EXPECT_EQ(counts.host_allocations, 1u);
+}
+
+TEST_F(Pinned, EmptyCacheWaitsForTheStreamThatStillCopies) {
+  const c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool();
+  const at::Tensor target = on_device(4 * kMebi);
+  at::Tensor source = pinned(4 * kMebi);
+  fakecuda_hold(stream.stream());
+  {
+    const c10::cuda::CUDAStreamGuard guard(stream);
+    target.copy_(source, true);
+  }
+  source.reset();
+  ASSERT_EQ(fakecuda_pending(stream.stream()), 2u) << "the copy, and the fence behind it";
+  at::getHostAllocator(at::kCUDA)->empty_cache();
+  EXPECT_EQ(fakecuda_pending(stream.stream()), 0u);
+  EXPECT_EQ(memory_info("pinned").reserved_bytes, 0u);
+}
+
+TEST_F(Pinned, AChildOfForkLeavesTheParentsMemoryAloneAndPinsNone) {
+  at::Tensor tensor = pinned(4 * kMebi);
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::uint64_t before = pin_calls();
+    tensor.reset();
+    at::getHostAllocator(at::kCUDA)->empty_cache();
+    int outcome = memory_info("pinned").current_bytes == 4u << 20 ? 0 : 1;
+    try {
+      at::getHostAllocator(at::kCUDA)->allocate(100);
+      outcome |= 2;
+    } catch (const c10::Error&) {
+    }
+    std::_Exit(pin_calls() == before ? outcome : outcome | 4);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(memory_info("pinned").current_bytes, 4u << 20);
 }
 
 TEST_F(Pinned, ALimitHoldsAndTheErrorNamesIt) {
