@@ -334,6 +334,20 @@ TEST_F(CAbi, TheLimitOfTheConfigurationIsInForceFromTheFirstAllocation) {
       ::testing::ExitedWithCode(0), "\\(malloc\\): the limit of 8 MiB");
 }
 
+TEST_F(CAbi, TheTraceThatTheConfigurationAsksForIsThereWhenMainHasReturned) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const std::string path = ::testing::TempDir() + "c_abi_trace";
+  std::filesystem::remove(path + ".cuda:1");
+  EXPECT_EXIT(
+      {
+        setenv("CISTERN_CONF", ("record:" + path).c_str(), 1);
+        cistern_free(cistern_alloc(1000, 1, nullptr), 1000, 1, nullptr);
+        std::exit(0);
+      },
+      ::testing::ExitedWithCode(0), "");
+  EXPECT_TRUE(std::filesystem::remove(path + ".cuda:1"));
+}
+
 TEST_F(CAbi, WhereAnotherPlugServesCudaThereIsNoSecondCache) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(
@@ -360,7 +374,8 @@ TEST_F(CAbi, AChildOfForkFreesNothingAllocatesNothingAndReadsStatistics) {
     if (cistern_record_stream(data, nullptr) != 0) _exit(1);
     if (cistern_get_stats("cuda:0", &seen, sizeof seen) != 0 || seen.requested != 3 * kMiB) _exit(2);
     if (cistern_alloc(1000, 0, nullptr) != nullptr) _exit(3);
-    if (std::string(cistern_last_error()).find("a child of fork cannot allocate CUDA memory") == std::string::npos) _exit(4);
+    const std::string text = cistern_last_error();
+    if (text.find("a child of fork cannot allocate CUDA memory") == std::string::npos) _exit(4);
     _exit(fakecuda_calls("*") == 0 ? 0 : 5);
   }
   int status = 0;

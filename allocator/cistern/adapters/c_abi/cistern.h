@@ -1,7 +1,7 @@
 /* cistern for other languages: a C interface that only grows. Link libcistern_c_abi, or open it at run time.
  *
- * A device is named "cpu", "cuda:0", "cuda:1", ... or "pinned", once something is installed for it, or with cistern_alloc
- * in use.
+ * A device is named "cpu", "cuda:0", "cuda:1", ... or "pinned", once something is installed for it, or cistern_alloc
+ * was called.
  * Functions that return int return 0, or -1 and leave the reason to cistern_last_error.
  * All may be called from any thread at once. */
 #ifndef CISTERN_H
@@ -33,10 +33,9 @@ int cistern_install(const char* kind, const char* configuration);
  *   torch.cuda.memory.change_current_allocator(allocator)        # for everything, before the first CUDA tensor, or
  *   pool = torch.cuda.MemPool(allocator.allocator())             # for what torch.cuda.use_mem_pool(pool) encloses
  *
- * The first call makes cistern's devices with the options of CISTERN_CONF; from then on the functions below know them as
- * "cuda:0", ... Fails where cistern's plug serves CUDA in the same process. `stream` is a cudaStream_t of that device:
- * the memory may be used by that stream's work at once, and what is freed is given to that stream again without waiting.
- * 0 bytes are NULL.
+ * The first call reads the options of CISTERN_CONF; from then on the functions below know the devices, as "cuda:0" ...
+ * Fails where cistern's plug serves CUDA in the same process. `stream` is a cudaStream_t of that device: its work may
+ * use the memory at once, and what is freed is given to that stream again without waiting. 0 bytes are NULL.
  *
  * In a child of fork, where CUDA cannot be used, allocations fail, and frees do nothing. */
 
@@ -46,9 +45,9 @@ void* cistern_alloc(size_t bytes, int device, void* stream);
 /* The same for callers in C++: throws a std::exception whose what() is the reason. torch makes a RuntimeError of it. */
 void* cistern_alloc_or_throw(size_t bytes, int device, void* stream);
 
-/* Requires the bytes, device and stream with which cistern_alloc gave the address. What is no live block of them (wrong,
- * freed before, inside a block, never given) is told on stderr in one line; then the process ends, or with misuse:report
- * in CISTERN_CONF nothing else happens and cistern_last_error says it again. Of NULL: nothing. */
+/* Requires the bytes, device and stream with which cistern_alloc gave the address. Other ones, and what was freed
+ * before, lies inside a block or was never given, are told on stderr in one line; then the process ends, or with
+ * misuse:report in CISTERN_CONF nothing else happens, and cistern_last_error says it again. Of NULL: nothing. */
 void cistern_free(void* address, size_t bytes, int device, void* stream);
 
 /* `stream`, of the same device, uses the block too: it is not given to anybody before the work that is queued there at

@@ -47,8 +47,8 @@ CudaDevices& make() {
   if (CudaDevices* devices = present()) return *devices;
   if (find_family("cuda") != nullptr) {
     throw std::runtime_error(
-        "cistern: the CUDA memory of this process is served by cistern's plug for torch; cistern_alloc would be a second "
-        "cache beside it. Use torch's allocator, or do not install the plug");
+        "cistern: the CUDA memory of this process is served by cistern's plug for torch; cistern_alloc would be a "
+        "second cache beside it. Use torch's allocator, or do not install the plug");
   }
   const auto driver = DriverApi::from_process();
   if (!driver) throw std::runtime_error(std::string("cistern: no CUDA runtime: ") + driver.error().what());

@@ -12,9 +12,9 @@ namespace cistern {
 /// Threads: any, as all of this file.
 void* allocate_cuda(std::size_t bytes, int device, void* stream);
 
-/// Requires what allocate_cuda was asked for, and what it gave or null. Anything else is misuse: one line on stderr, then
-/// the end of the process, or with misuse:report std::invalid_argument, and nothing changed.
-/// Fails with std::bad_alloc, after a line on stderr too, as CachingAllocator::free. In a child of fork: does nothing.
+/// Requires what allocate_cuda was asked for, and what it gave or null. Anything else is misuse: one line on stderr,
+/// and the process ends; or with misuse:report std::invalid_argument, and nothing changed.
+/// Fails with std::bad_alloc, after a line on stderr too, as CachingAllocator::free. In a child of fork: nothing.
 void free_cuda(void* address, std::size_t bytes, int device, void* stream);
 
 /// Says that `stream` uses the block too: it is not granted again before the work that is queued there when it is freed

@@ -10,8 +10,17 @@ namespace {
 
 }  // namespace
 
-void* allocate_cuda(std::size_t, int, void*) { refuse(); }
-void free_cuda(void*, std::size_t, int, void*) { refuse(); }
-void record_cuda_stream(void*, void*) { refuse(); }
+void* allocate_cuda(std::size_t bytes, int, void*) {
+  if (bytes != 0) refuse();
+  return nullptr;
+}
+
+void free_cuda(void* data, std::size_t, int, void*) {
+  if (data != nullptr) refuse();
+}
+
+void record_cuda_stream(void* data, void*) {
+  if (data != nullptr) refuse();
+}
 
 }  // namespace cistern
