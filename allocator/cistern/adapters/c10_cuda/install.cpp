@@ -4,15 +4,13 @@
 
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "cistern/adapters/c10_cuda/cuda_allocator.hpp"
 #include "cistern/adapters/c10_cuda/environment.hpp"
 #include "cistern/adapters/c10_cuda/torch_minor.hpp"
-#include "cistern/adapters/own_trace.hpp"
+#include "cistern/adapters/cuda_registration.hpp"
 #include "cistern/adapters/registry.hpp"
 #include "cistern/base/check.hpp"
 
@@ -38,46 +36,6 @@ std::string holdings(CudaAllocator::CUDAAllocator& other) {
 
 void warn(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
 
-std::string name_of(int device) { return "cuda:" + std::to_string(device); }
-
-/// The traces of Options::record, a file for each device. Never destroyed: frees outlive main.
-std::vector<std::unique_ptr<OwnTrace>>& traces() {
-  static auto& the = *std::make_unique<std::vector<std::unique_ptr<OwnTrace>>>().release();
-  return the;
-}
-
-/// Requires the lock under which devices are made.
-void prepare(CudaDevice& device) {
-  const std::string name = name_of(device.index());
-  register_device(name, device.allocator());
-  const std::string& record = installed_cuda_allocator()->devices().options().record;
-  if (record.empty()) return;
-  traces().push_back(std::make_unique<OwnTrace>(record + "." + name, device.allocator()));
-  if (traces().size() > 1) return;
-  std::atexit([] {
-    for (const auto& trace : traces()) trace->end();
-  });
-}
-
-/// The devices that memory.hpp lists, whether used or not.
-DeviceFamily family_of(const DriverApi& driver) {
-  const auto index_of = [](std::string_view name) { return std::stoi(std::string(name.substr(name.find(':') + 1))); };
-  DeviceFamily family;
-  family.kind = "cuda";
-  family.names = [driver] {
-    std::vector<std::string> names;
-    for (int device = 0; device < driver.device_count(); ++device) names.push_back(name_of(device));
-    return names;
-  };
-  family.use = [index_of](std::string_view name) -> CachingAllocator& { return cuda_allocator(index_of(name)); };
-  family.used_bytes = [driver, index_of](std::string_view name) -> std::optional<std::size_t> {
-    if (installed_cuda_allocator()->devices().is_forked_child()) return std::nullopt;
-    const DriverApi::Memory memory = driver.memory(index_of(name));
-    return memory.total_bytes - memory.free_bytes;
-  };
-  return family;
-}
-
 void install_first(const Options& options, IfInitialised if_initialised) {
   if (const std::string why = why_not_torch(running_torch_version()); !why.empty()) {
     throw InstallError(Reason::kWrongTorch, why);
@@ -94,9 +52,16 @@ void install_first(const Options& options, IfInitialised if_initialised) {
   if (!driver) {
     throw InstallError(Reason::kNoRuntime, std::string("cistern: no CUDA runtime: ") + driver.error().what());
   }
-  register_family(family_of(*driver));
-  CudaAllocator* allocator =
-      std::make_unique<CudaAllocator>(*driver, options, late ? before : nullptr, &prepare).release();
+  if (find_family("cuda") != nullptr) {
+    throw InstallError(Reason::kInitialisedBefore,
+                       "cistern: cistern_alloc of the C interface serves CUDA memory of this process already; the plug "
+                       "would be a second cache beside it");
+  }
+  auto made = std::make_unique<CudaAllocator>(
+      *driver, options, late ? before : nullptr,
+      [record = options.record](CudaDevice& device) { register_cuda_device(device, record); });
+  register_cuda_family(made->devices());
+  CudaAllocator* allocator = made.release();
   installed.store(allocator, std::memory_order_release);
   c10::cuda::CUDACachingAllocator::allocator.store(allocator);
   c10::SetAllocator(c10::kCUDA, allocator, 255);
