@@ -132,6 +132,14 @@ TEST(Preallocate, WithoutASizeTakesTheLimit) {
   EXPECT_EQ(world.reserved(), 96 * kMiB);
 }
 
+TEST(Preallocate, IsNotBoundByTheAddressSpaceReservedAtOnce) {
+  WorldOptions options = world_with({.strategy = Strategy::kPreallocate, .preallocate = bytes(96 * kMiB)});
+  options.source.range_step_bytes = 8 * kMiB;
+  World world(options);
+  world.allocate(1000, kA);
+  EXPECT_EQ(world.reserved(), 96 * kMiB);
+}
+
 TEST(Preallocate, WithoutLimitTakesWhatIsFreeLessHeadroom) {
   World world(world_with({.strategy = Strategy::kPreallocate, .headroom_bytes = 100 * kMiB}));
   world.allocate(1000, kA);

@@ -170,7 +170,8 @@ bool CachingAllocator::reserve_range(Heap& heap, const Need& need) {
   const std::size_t granule = rules_.granule_bytes;
   const std::size_t least = round_up(need.span_bytes(rules_.least_block_bytes), granule);
   const bool small = need.small && rules_.separate_small_ranges;
-  for (std::size_t bytes = std::max(least, round_up(source_.traits().range_step_bytes, granule));;
+  const std::size_t step = round_up(source_.traits().range_step_bytes, granule);
+  for (std::size_t bytes = std::max({least, step, wish_bytes(heap, need)});;  // a wish grows within one range
        bytes = std::max(least, round_up(bytes / 2, granule))) {
     ++source_calls_.reserve;
     if (const auto range = source_.reserve(bytes)) {
