@@ -2,9 +2,8 @@
 // over the fake runtime: no driver call is on these paths, so bookkeeping is all there is. Prints a table;
 // passes no judgement in its exit code, as time on a shared machine is no property of the code.
 //
-//   cost_benchmark                                  the table: medians of rounds, native and ours by turns
-//   cost_benchmark native|ours CASE COUNT THREADS   COUNT operations and nothing else, for an instruction
-//   counter
+//   cost_benchmark                                  the table
+//   cost_benchmark native|ours CASE COUNT THREADS   COUNT operations and nothing else, for callgrind
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 

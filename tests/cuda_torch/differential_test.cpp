@@ -78,16 +78,20 @@ struct Tally {
 
 void print(const char* name, const Tally& tally) {
   if (tally.peaks.empty()) return;
+  const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+  const auto percent = [&](double share) {
+    return 100.0 * static_cast<double>(tally.peaks_up_to(share)) / static_cast<double>(tally.peaks.size());
+  };
   std::printf(
-      "%-18s %4llu programs %7llu steps; served by both %6llu, neither %5llu, native %3llu, ours %4llu; peak "
-      "of "
-      "native's: mean %.3f, worst %.3f (seed %llu)\n",
-      name, static_cast<unsigned long long>(tally.programs), static_cast<unsigned long long>(tally.sum.steps),
-      static_cast<unsigned long long>(tally.sum.both_served),
-      static_cast<unsigned long long>(tally.sum.neither_served),
-      static_cast<unsigned long long>(tally.sum.native_only),
-      static_cast<unsigned long long>(tally.sum.ours_only), tally.mean_peak(), tally.worst().of_native,
-      static_cast<unsigned long long>(tally.worst().seed));
+      "%-11s %4llu programs, %6llu steps; requests served by both %6llu, neither %4llu, native %3llu, ours "
+      "%4llu\n",
+      name, number(tally.programs), number(tally.sum.steps), number(tally.sum.both_served),
+      number(tally.sum.neither_served), number(tally.sum.native_only), number(tally.sum.ours_only));
+  std::printf(
+      "%-11s peak of native's: mean %.3f, worst %.3f (seed %llu); at most 1.00 x in %.1f %%, 1.05 x in %.1f "
+      "%%\n",
+      "", tally.mean_peak(), tally.worst().of_native, number(tally.worst().seed), percent(1.0),
+      percent(1.05));
 }
 
 TEST(Differential, CorpusProgramsBreakNothing) {

@@ -2,33 +2,37 @@
 // Every scenario runs in a process of its own, through torch's interface; with native, too, where the fake
 // runtime can show it.
 //
-// report                                                      test                             with
-// native 2.11 #189504 out of memory though a block frees after a sync      ABlockThatOnlyAnEvent... runs out
-// of memory #159567 size of a segment read after it was released         WhatGoesBackIsCounted...         not
-// shown: freed memory read,
-//                                                                                                without a
-//                                                                                                symptom to
-//                                                                                                rely on
-// #188008 a half-mapped segment breaks what comes later        AMappingThatFailsHalfWay...      every later
-// request fails #196258 unmapping waits for a stream of another device       UnmappingWaitsForItsOwn...
-// unmaps memory in use #196257 memory goes back while a peer writes into it         MemoryStaysUntilAPeer...
-// waits, too, if told of the peer #123548 max_split_size with expandable segments: no bound
-// FreedNeighboursThatJoined...     reserves more with each #159674 a live MemPool does not reuse what was
-// freed in it   APoolReusesWhatWasFreed...       passes: fixed #145168 empty_cache does not reach a pool of a
-// plugged one   EmptyCacheReachesAPool...        passes: fixed #146431 a block that outlives its pool goes
-// back elsewhere   ABlockThatOutlivesItsPool...     passes: fixed #97833  observers run under the allocator's
-// lock             ATrackerMayCallBackFrom...       the other thread has to wait #118550, #108367 one lock
-// for hits and for driver calls      HitsGoOnWhileAnotherThread...    hits have to wait #196759 frees at the
-// end of the process                      FreesAtTheEndOfTheProcess...     most often ends the process:
-//                                                                                                "invalid
-//                                                                                                device
-//                                                                                                pointer" (a
-//                                                                                                race)
-// #133281 #133280 #98481 #163257: what CUDAPluggableAllocator  WhatThePluggableAllocator...     not shown: it
-// lives in
-//         does not support libtorch_cuda
-// #140687 an allocator must be set before the first use        AnAllocatorMayTakeOver...        not shown:
-// likewise
+// clang-format off
+// report: test                                                                 with native 2.11
+// #189504 out of memory though a block frees after a sync:                     runs out of memory
+//         ABlockThatOnlyAnEventHoldsIsWaitedForBeforeGivingUp
+// #159567 the size of a segment is read after its release:                     not shown: memory read after its
+//         WhatGoesBackIsCountedAsTheDriverCountsIt                             release has no sure symptom
+// #188008 a half-mapped segment breaks what comes later:                       later requests fail
+//         AMappingThatFailsHalfWayLeavesNothingBroken
+// #196258 unmapping waits for a stream of another device:                      unmaps memory in use
+//         UnmappingWaitsForItsOwnDeviceWhicheverIsCurrent
+// #196257 memory goes back while a peer writes into it:                        waits, if told of the peer as
+//         MemoryStaysUntilAPeerHasWrittenIntoIt                                torch's record_stream does
+// #123548 max_split_size with expandable segments knows no bound:              reserves more with each request
+//         FreedNeighboursThatJoinedServeSmallerRequests
+// #159674 a live MemPool does not reuse what was freed in it:                  passes: fixed
+//         APoolReusesWhatWasFreedInIt
+// #145168 empty_cache does not reach a pool of a plugged allocator:            passes: fixed
+//         EmptyCacheReachesAPoolOfAPluggedAllocator
+// #146431 a block that outlives its pool goes back elsewhere:                  passes: fixed
+//         ABlockThatOutlivesItsPoolGoesBackWhereItCameFrom
+// #97833  observers run under the allocator's lock:                            the other thread has to wait
+//         ATrackerMayCallBackFromAnotherThread
+// #118550, #108367 one lock for hits and for driver calls:                     hits have to wait
+//         HitsGoOnWhileAnotherThreadIsInTheDriver
+// #196759 frees at the end of the process:                                     most often "invalid device pointer",
+//         FreesAtTheEndOfTheProcessDoNoHarm                                    thrown in a thread; a race
+// #133281, #133280, #98481, #163257 CUDAPluggableAllocator's missing calls:    not shown: it lives in libtorch_cuda
+//         WhatThePluggableAllocatorDoesNotSupportWorks
+// #140687 an allocator must be set before the first use:                       not shown: likewise
+//         AnAllocatorMayTakeOverAfterTheFirstUse
+// clang-format on
 #include <c10/core/AllocatorConfig.h>
 
 #include <chrono>
