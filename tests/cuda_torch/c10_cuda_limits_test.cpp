@@ -196,6 +196,12 @@ TEST_F(C10CudaLimits, StatisticsAreOurs) {
   expect_same(theirs.active_bytes, ours.active);
   expect_same(theirs.inactive_split_bytes, ours.inactive_split);
   expect_same(theirs.requested_bytes, ours.requested);
+  const auto small = static_cast<std::size_t>(c10::CachingAllocator::StatType::SMALL_POOL);
+  const auto large = static_cast<std::size_t>(c10::CachingAllocator::StatType::LARGE_POOL);
+  EXPECT_EQ(theirs.requested_bytes[small].freed, 1000);
+  EXPECT_EQ(theirs.requested_bytes[small].peak, 1000);
+  EXPECT_EQ(theirs.requested_bytes[large].current, std::int64_t{5 * kMiB});
+  EXPECT_EQ(theirs.active[large].current, 1);
   EXPECT_EQ(theirs.num_device_alloc, static_cast<std::int64_t>(ours.source_calls.commit));
   EXPECT_EQ(theirs.max_split_size, -1);
   cca::resetAccumulatedStats(0);

@@ -52,6 +52,7 @@ class ThreadsStress : public ::testing::Test {
     options_ = options;
     allocator_ = std::make_unique<CachingAllocator>(options, source_, fences);
     validator_ = std::make_unique<Validator>(source_.traits(), options.least_block_bytes);
+    validator_->tell_classes(options);
     allocator_->start_recording(*validator_);
   }
 
@@ -117,6 +118,9 @@ class ThreadsStress : public ::testing::Test {
     EXPECT_EQ(validator_->violation().value_or(""), "");
     EXPECT_EQ(validator_->stats().difference(stats).value_or(""), "")
         << "peaks are exact for any number of threads";
+    if (!options_.limit) {
+      EXPECT_EQ(validator_->stats().class_difference(stats).value_or(""), "");
+    }
     allocator_.reset();
     EXPECT_EQ(source_.held_bytes(), 0u);
   }

@@ -34,6 +34,7 @@ class Runner {
         allocator_(std::make_unique<CachingAllocator>(setup.options(), source_, fences_.get())),
         validator_(source_.traits(), setup.least_block, fences_.get()) {
     source_.refuse_when([this](const SourceCall&) { return refuse(); });
+    validator_.tell_classes(setup.options());
     allocator_->start_recording(validator_);
     for (std::size_t pool = 0; pool < setup.pools; ++pool) {
       pools_.push_back(allocator_->create_pool({setup.pool_limit != 0 ? setup.pool_limit : kNoLimit}));
@@ -196,6 +197,7 @@ class Runner {
     const PoolId of = pool(step.b);
     const std::size_t before = allocator_->limit_bytes(of);
     const std::size_t wanted = std::max<std::size_t>(step.a, 1);
+    limited_ = true;
     const auto result = allocator_->set_limit(wanted, of);
     const std::size_t after = allocator_->limit_bytes(of);
     if (result && after != wanted) fail("a new limit was accepted and not kept");
@@ -247,6 +249,9 @@ class Runner {
     validator_.finish();
     if (validator_.violation()) fail(*validator_.violation());
     if (const auto differs = validator_.stats().difference(stats)) fail(*differs);
+    if (!limited_ && stats.source_calls.refused == 0) {
+      if (const auto differs = validator_.stats().class_difference(stats)) fail(*differs);
+    }
     if (validator_.live_count() != 0) fail("events leave blocks live");
     outcome_.served = stats.served;
     outcome_.source_calls = stats.source_calls;
@@ -302,6 +307,7 @@ class Runner {
   std::uint64_t refusals_left_ = 0;
   std::uint64_t refused_ = 0;
   std::size_t told_ = 0;
+  bool limited_ = setup_.limit != 0 || setup_.pool_limit != 0;  ///< Was there ever a limit?
   Outcome outcome_;
 };
 

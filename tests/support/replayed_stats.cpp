@@ -19,68 +19,134 @@ bool equal(const Stat& a, const Stat& b) {
 
 struct Figure {
   const char* name;
-  Stat ReplayedStats::*replayed;
-  Stat Stats::*kept;
+  Stat BlockStats::*stat;
 };
 
 constexpr Figure kFigures[] = {
-    {"requested", &ReplayedStats::requested, &Stats::requested},
-    {"allocated", &ReplayedStats::allocated, &Stats::allocated},
-    {"active", &ReplayedStats::active, &Stats::active},
-    {"reserved", &ReplayedStats::reserved, &Stats::reserved},
-    {"allocations", &ReplayedStats::allocations, &Stats::allocations},
-    {"active_blocks", &ReplayedStats::active_blocks, &Stats::active_blocks},
-    {"segments", &ReplayedStats::segments, &Stats::segments},
+    {"requested", &BlockStats::requested},
+    {"allocated", &BlockStats::allocated},
+    {"active", &BlockStats::active},
+    {"reserved", &BlockStats::reserved},
+    {"allocations", &BlockStats::allocations},
+    {"active_blocks", &BlockStats::active_blocks},
+    {"segments", &BlockStats::segments},
 };
+constexpr const char* kClassNames[kClassCount] = {"small", "large"};
 
-}  // namespace
-
-void ReplayedStats::add(Stat& stat, std::uint64_t amount) noexcept {
+void add(Stat& stat, std::uint64_t amount) noexcept {
   stat.current += amount;
   stat.allocated += amount;
   stat.peak = std::max(stat.peak, stat.current);
 }
 
-void ReplayedStats::subtract(Stat& stat, std::uint64_t amount) noexcept {
+void subtract(Stat& stat, std::uint64_t amount) noexcept {
   stat.current -= amount;
   stat.freed += amount;
 }
 
+bool by_class(const Figure& figure) {
+  return figure.stat != &BlockStats::reserved && figure.stat != &BlockStats::segments;
+}
+
+std::optional<std::string> difference_in(const Figure& figure, const BlockStats& ours, const BlockStats& theirs) {
+  if (equal(ours.*figure.stat, theirs.*figure.stat)) return std::nullopt;
+  return std::string(figure.name) + ": events say " + describe(ours.*figure.stat) + ", the allocator says " +
+         describe(theirs.*figure.stat);
+}
+
+std::optional<std::string> broken_order_in(const BlockStats& stats) {
+  const Figure* previous = nullptr;
+  for (const Figure& figure : kFigures) {
+    const Stat& stat = stats.*figure.stat;
+    if (stat.peak < stat.current)
+      return std::string("I6: peak below current: ") + figure.name + " " + describe(stat);
+    const bool in_bytes = &figure < &kFigures[4];
+    if (in_bytes && previous != nullptr && (stats.*previous->stat).current > stat.current) {
+      return std::string("I6: ") + previous->name + " " + describe(stats.*previous->stat) + " exceeds " +
+             figure.name + " " + describe(stat);
+    }
+    previous = &figure;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void ReplayedStats::granted(std::size_t bytes, std::size_t granted_bytes) noexcept {
+  for (BlockStats* stats : {static_cast<BlockStats*>(this), &class_of(granted_bytes)}) {
+    add(stats->requested, bytes);
+    add(stats->allocated, granted_bytes);
+    add(stats->active, granted_bytes);
+    add(stats->allocations, 1);
+    add(stats->active_blocks, 1);
+  }
+}
+
+void ReplayedStats::freed(std::size_t bytes, std::size_t granted_bytes) noexcept {
+  for (BlockStats* stats : {static_cast<BlockStats*>(this), &class_of(granted_bytes)}) {
+    subtract(stats->requested, bytes);
+    subtract(stats->allocated, granted_bytes);
+    subtract(stats->allocations, 1);
+  }
+}
+
+void ReplayedStats::inactive(std::size_t granted_bytes) noexcept {
+  for (BlockStats* stats : {static_cast<BlockStats*>(this), &class_of(granted_bytes)}) {
+    subtract(stats->active, granted_bytes);
+    subtract(stats->active_blocks, 1);
+  }
+}
+
+void ReplayedStats::committed(std::size_t bytes, bool first_of_range) noexcept {
+  add(reserved, bytes);
+  if (first_of_range) add(segments, 1);
+}
+
+void ReplayedStats::decommitted(std::size_t bytes, bool last_of_range) noexcept {
+  subtract(reserved, bytes);
+  if (last_of_range) subtract(segments, 1);
+}
+
 void ReplayedStats::reset_peak() noexcept {
-  for (const Figure& figure : kFigures) (this->*figure.replayed).peak = (this->*figure.replayed).current;
+  for (BlockStats* stats : {static_cast<BlockStats*>(this), &of_class[kSmallBlocks], &of_class[kLargeBlocks]}) {
+    for (const Figure& figure : kFigures) (stats->*figure.stat).peak = (stats->*figure.stat).current;
+  }
 }
 
 void ReplayedStats::reset_accumulated() noexcept {
-  for (const Figure& figure : kFigures) {
-    (this->*figure.replayed).allocated = 0;
-    (this->*figure.replayed).freed = 0;
+  for (BlockStats* stats : {static_cast<BlockStats*>(this), &of_class[kSmallBlocks], &of_class[kLargeBlocks]}) {
+    for (const Figure& figure : kFigures) (stats->*figure.stat).allocated = (stats->*figure.stat).freed = 0;
   }
 }
 
 std::optional<std::string> ReplayedStats::difference(const Stats& kept) const {
   for (const Figure& figure : kFigures) {
-    const Stat& ours = this->*figure.replayed;
-    const Stat& theirs = kept.*figure.kept;
-    if (!equal(ours, theirs)) {
-      return std::string(figure.name) + ": events say " + describe(ours) + ", the allocator says " +
-             describe(theirs);
+    if (const auto found = difference_in(figure, *this, kept)) return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> ReplayedStats::class_difference(const Stats& kept) const {
+  for (const Figure& figure : kFigures) {
+    if (!by_class(figure)) continue;
+    for (std::size_t block_class = 0; block_class < kClassCount; ++block_class) {
+      if (const auto found = difference_in(figure, of_class[block_class], kept.of_class[block_class]))
+        return std::string(kClassNames[block_class]) + " " + *found;
     }
   }
   return std::nullopt;
 }
 
 std::optional<std::string> broken_order(const Stats& stats) {
-  const Figure* previous = nullptr;
+  if (const auto found = broken_order_in(stats)) return found;
+  for (std::size_t block_class = 0; block_class < kClassCount; ++block_class) {
+    if (const auto found = broken_order_in(stats.of_class[block_class]))
+      return std::string(kClassNames[block_class]) + " " + *found;
+  }
   for (const Figure& figure : kFigures) {
-    const Stat& stat = stats.*figure.kept;
-    if (stat.peak < stat.current)
-      return std::string("I6: peak below current: ") + figure.name + " " + describe(stat);
-    const bool in_bytes = &figure < &kFigures[4];
-    if (in_bytes && previous != nullptr && (stats.*previous->kept).current > stat.current) {
-      return std::string("I6: ") + previous->name + " " + describe(stats.*previous->kept) + " exceeds " +
-             figure.name + " " + describe(stat);
-    }
-    previous = &figure;
+    const std::uint64_t sum = (stats.of_class[kSmallBlocks].*figure.stat).current +
+                              (stats.of_class[kLargeBlocks].*figure.stat).current;
+    if (sum != (stats.*figure.stat).current) return std::string("the classes do not sum to the whole: ") + figure.name;
   }
   return std::nullopt;
 }

@@ -94,11 +94,7 @@ void Validator::on_allocate(const Event& event) {
   if (!safe) return break_promise(event, "I8: granted while earlier work may still touch it");
 
   live_.emplace(begin, Grant{event.bytes, event.granted_bytes, StreamId{event.stream}, false, {}, {}});
-  ReplayedStats::add(stats_.requested, event.bytes);
-  ReplayedStats::add(stats_.allocated, event.granted_bytes);
-  ReplayedStats::add(stats_.active, event.granted_bytes);
-  ReplayedStats::add(stats_.allocations, 1);
-  ReplayedStats::add(stats_.active_blocks, 1);
+  stats_.granted(event.bytes, event.granted_bytes);
 }
 
 void Validator::on_free(const Event& event) {
@@ -109,17 +105,14 @@ void Validator::on_free(const Event& event) {
   if (event.bytes != grant.bytes || event.granted_bytes != grant.granted_bytes) {
     return break_promise(event, "I9: free and grant differ in size");
   }
-  ReplayedStats::subtract(stats_.requested, grant.bytes);
-  ReplayedStats::subtract(stats_.allocated, grant.granted_bytes);
-  ReplayedStats::subtract(stats_.allocations, 1);
+  stats_.freed(grant.bytes, grant.granted_bytes);
 
   Uses uses;
   if (truth_ != nullptr) uses.push_back({grant.stream, queued(grant.stream)});
   for (const StreamId user : grant.users) uses.push_back({user, queued(user)});
   uses_.assign(event.address, event.address + grant.granted_bytes, uses);
   if (grant.users.empty()) {
-    ReplayedStats::subtract(stats_.active, grant.granted_bytes);
-    ReplayedStats::subtract(stats_.active_blocks, 1);
+    stats_.inactive(grant.granted_bytes);
     live_.erase(found);
   } else {
     grant.pending = true;
@@ -143,8 +136,7 @@ void Validator::on_block_ready(const Event& event) {
     if (!stream_may_touch(grant.stream, use))
       return break_promise(event, "I8: ready while a stream may still touch it");
   }
-  ReplayedStats::subtract(stats_.active, grant.granted_bytes);
-  ReplayedStats::subtract(stats_.active_blocks, 1);
+  stats_.inactive(grant.granted_bytes);
   live_.erase(found);
 }
 
@@ -208,9 +200,8 @@ void Validator::on_commit(const Event& event) {
     return break_promise(event, "commit of a part of a whole-only range");
   if (committed_.intersects(event.address, end)) return break_promise(event, "commit of what is committed");
   committed_.assign(event.address, end, true);
-  if (range->committed_bytes == 0) ReplayedStats::add(stats_.segments, 1);
+  stats_.committed(event.bytes, range->committed_bytes == 0);
   range->committed_bytes += event.bytes;
-  ReplayedStats::add(stats_.reserved, event.bytes);
   spent_[event.pool].reserved += event.bytes;
   if (event.pool != 0) {
     check_limit(event.pool, event);
@@ -238,8 +229,7 @@ void Validator::on_decommit(const Event& event) {
   uses_.erase(event.address, end);
   committed_.erase(event.address, end);
   range->committed_bytes -= event.bytes;
-  if (range->committed_bytes == 0) ReplayedStats::subtract(stats_.segments, 1);
-  ReplayedStats::subtract(stats_.reserved, event.bytes);
+  stats_.decommitted(event.bytes, range->committed_bytes == 0);
   spent_[event.pool].reserved -= event.bytes;
   if (event.pool != 0) spent_[0].reserved -= event.bytes;
 }

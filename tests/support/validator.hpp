@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "cistern/core/config.hpp"
 #include "cistern/core/event.hpp"
+#include "cistern/core/growth_policy.hpp"
 #include "cistern/core/memory_source.hpp"
 #include "support/hand_fences.hpp"
 #include "support/interval_map.hpp"
@@ -44,6 +46,10 @@ class Validator final : public EventSink {
 
   const std::optional<std::string>& violation() const noexcept { return violation_; }
   const ReplayedStats& stats() const noexcept { return stats_; }
+  /// Tells small blocks from large ones in stats(). Requires that nothing was consumed yet; `options` as the allocator's.
+  void tell_classes(const Options& options) {
+    stats_.small_block_bytes = separates_small_ranges(options.strategy) ? options.small_block_bytes : 0;
+  }
   std::size_t live_count() const noexcept { return live_.size(); }
   std::uint64_t event_count() const noexcept { return next_sequence_; }
   std::uint64_t out_of_memory_count() const noexcept { return out_of_memory_count_; }

@@ -32,6 +32,7 @@ class World {
             options.allocator, source, options.streams == Streams::kByHand ? &fences : nullptr)),
         validator(source.traits(), options.allocator.least_block_bytes,
                   options.streams == Streams::kByHand ? &fences : nullptr) {
+    validator.tell_classes(options.allocator);
     allocator_->start_recording(validator);
   }
   World(const World&) = delete;

@@ -98,6 +98,79 @@ TEST(Statistics, ResetAccumulatedForgetsWhatWentInAndOut) {
   EXPECT_EQ(stats.requested.freed, 512u);
 }
 
+TEST(Statistics, TellSmallBlocksFromLargeOnes) {
+  World world;
+  world.allocate(1000, kA);
+  const Address large = world.allocate(3 * kMiB, kA);
+  const Stats stats = world->stats();
+  const BlockStats& small = stats.of_class[kSmallBlocks];
+  EXPECT_EQ(small.requested.current, 1000u);
+  EXPECT_EQ(small.allocated.current, 1024u);
+  EXPECT_EQ(small.active_blocks.current, 1u);
+  EXPECT_EQ(small.reserved.current, 2 * kMiB);
+  EXPECT_EQ(small.segments.current, 1u);
+  EXPECT_EQ(small.inactive_split.current, 2 * kMiB - 1024);
+  EXPECT_EQ(stats.of_class[kLargeBlocks].allocated.current, 3 * kMiB);
+  EXPECT_EQ(stats.of_class[kLargeBlocks].reserved.current, stats.reserved.current - 2 * kMiB);
+  world.free(large);
+  world.trim();
+  EXPECT_EQ(world->stats().of_class[kLargeBlocks].allocated.freed, 3 * kMiB);
+  EXPECT_EQ(world->stats().of_class[kLargeBlocks].reserved.current, 0u);
+  EXPECT_EQ(world->stats().of_class[kLargeBlocks].segments.current, 0u);
+  EXPECT_EQ(world->stats().of_class[kSmallBlocks].reserved.freed, 0u);
+}
+
+TEST(Statistics, PeaksOfClassesAreTheirOwnOverAllHeaps) {
+  World world;
+  const Address first = world.allocate(512 * kKiB, kA);
+  const Address second = world.allocate(256 * kKiB, kB);
+  world.free(first);
+  world.free(second);
+  const Address third = world.allocate(4 * kMiB, kB);
+  world.allocate(512 * kKiB, kC);
+  const Stats stats = world->stats();
+  EXPECT_EQ(stats.of_class[kSmallBlocks].allocated.peak, 768 * kKiB);
+  EXPECT_EQ(stats.of_class[kSmallBlocks].allocations.peak, 2u);
+  EXPECT_EQ(stats.of_class[kLargeBlocks].allocated.peak, 4 * kMiB);
+  EXPECT_EQ(stats.of_class[kLargeBlocks].allocations.peak, 1u);
+  EXPECT_EQ(stats.allocated.peak, 4 * kMiB + 512 * kKiB);
+  world.free(third);
+  world->reset_peak();
+  world->mark(support::kResetPeakMark);
+  EXPECT_EQ(world->stats().of_class[kSmallBlocks].allocated.peak, 512 * kKiB);
+  EXPECT_EQ(world->stats().of_class[kLargeBlocks].allocated.peak, 0u);
+}
+
+TEST(Statistics, ThePeakOfSplitBytesIsTheHeapsAndNotTheSumOfItsClasses) {
+  World world(world_with({.trim = TrimMode::kKeepAll}));
+  const Address small = world.allocate(kMiB / 2, kA);  // 1.5 MiB split
+  world.free(small);                                   // whole again
+  const Address large = world.allocate(3 * kMiB, kA);  // 1 MiB split
+  const Stats stats = world->stats();
+  EXPECT_EQ(stats.of_class[kSmallBlocks].inactive_split.peak, 3 * kMiB / 2);
+  EXPECT_EQ(stats.of_class[kLargeBlocks].inactive_split.peak, kMiB);
+  EXPECT_EQ(stats.inactive_split.peak, 3 * kMiB / 2);
+  world.free(large);
+}
+
+TEST(Statistics, ARequestThatFailedLeavesNoCreditBehind) {
+  World world(world_with({.limit = support::bytes(2 * kMiB)}));
+  const Address first = world.allocate(1000, kA);
+  for (int i = 0; i < 2; ++i) world.allocate(kMiB - 512, kA);
+  world.free(first);
+  EXPECT_FALSE(world->allocate({.bytes = 1000, .alignment = 64 * kKiB, .stream = kA}));
+  world.allocate(1024, kA);  // where the first was; 24 bytes more were asked for than ever before
+  EXPECT_EQ(world->stats().requested.peak, 2 * kMiB);
+}
+
+TEST(Statistics, UnderPreallocateEveryBlockIsLarge) {
+  World world(world_with({.strategy = Strategy::kPreallocate, .limit = support::bytes(64 * kMiB)}));
+  world.allocate(1000, kA);
+  const Stats stats = world->stats();
+  EXPECT_EQ(stats.of_class[kLargeBlocks].allocated.current, 1024u);
+  EXPECT_EQ(stats.of_class[kSmallBlocks].allocations.allocated, 0u);
+}
+
 TEST(Statistics, EveryRequestIsCountedAtOneRung) {
   World world(world_with({.limit = support::bytes(8 * kMiB)}));
   std::vector<Address> live;
@@ -115,7 +188,7 @@ TEST(Recording, ReproducesTheStatistics) {
   World world;
   std::vector<Address> live;
   for (std::size_t i = 1; i < 200; ++i) {
-    live.push_back(world.allocate(i * 1000, StreamId{i % 3}));
+    live.push_back(world.allocate(i * 10'000, StreamId{i % 3}));
     if (i % 3 == 0) {
       world.free(live[live.size() / 2]);
       live.erase(live.begin() + static_cast<std::ptrdiff_t>(live.size() / 2));
@@ -127,6 +200,7 @@ TEST(Recording, ReproducesTheStatistics) {
   world->stop_recording();
   world.validator.finish();
   EXPECT_EQ(world.validator.stats().difference(stats).value_or(""), "");
+  EXPECT_EQ(world.validator.stats().class_difference(stats).value_or(""), "");
 }
 
 TEST(Recording, StartedLaterFirstTellsWhatIsThere) {

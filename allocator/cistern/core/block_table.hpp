@@ -32,7 +32,7 @@ struct alignas(64) Block {
   BlockIndex bin_prev = kNoBlock;   ///< Neighbours within the bin, when free.
   BlockIndex bin_next = kNoBlock;
   std::uint32_t range = 0;          ///< Slot of its range within the heap.
-  std::uint8_t kind = 0;            ///< Which free index its range belongs to.
+  std::uint8_t block_class = 0;     ///< That of its range: kSmallBlocks or kLargeBlocks.
   std::uint16_t bin = 0;            ///< Of a block in the free index.
   BlockState state = BlockState::kFree;
   bool split = false;               ///< Free and counted as inactive-split.

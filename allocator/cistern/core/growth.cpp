@@ -161,7 +161,7 @@ bool CachingAllocator::commit_claim(Heap& heap, const Claim& claim) {
   ledger_.with_all_locked([&] {
     const bool first_memory = heap.range(claim.range_slot).committed_bytes == 0;
     heap.finish_commit(claim);
-    ledger_.reserved_in(claim.hole_bytes, first_memory ? 1 : 0);
+    ledger_.reserved_in(heap.class_of(claim), claim.hole_bytes, first_memory ? 1 : 0);
   });
   return true;
 }
@@ -246,7 +246,7 @@ bool CachingAllocator::take_segment(Heap& heap, const Need& need, std::size_t by
       [&] {
         ledger_.with_all_locked([&] {
           heap.add_range(*range, need.small && rules_.separate_small_ranges, true);
-          ledger_.reserved_in(bytes, 1);
+          ledger_.reserved_in(heap.class_of(need), bytes, 1);
         });
       },
       [&] {

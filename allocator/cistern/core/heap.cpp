@@ -14,7 +14,7 @@ Heap::Heap(std::uint32_t number_, StreamId stream_, PoolId pool_, Budget& budget
 BlockIndex Heap::find_exactly(const Need& need) noexcept {
   end_rest();
   const std::size_t bytes = need.span_bytes(rules_.least_block_bytes);
-  return index_[index_number(need.small)].fit_exactly(blocks_, bytes);
+  return index_[class_of(need)].fit_exactly(blocks_, bytes);
 }
 
 void Heap::release_resting() noexcept {
@@ -34,7 +34,7 @@ std::vector<StreamLedger::OpenFence> Heap::give_pending(BlockIndex index) {
   CISTERN_ASSERT(block.state == BlockState::kActive);
   std::vector<StreamLedger::OpenFence> users = streams_.begin_pending(index);
   if (!CISTERN_MUTANT(I9_pending_address_stays_live)) blocks_.erase(index);
-  gauges_.gave_pending(block.requested_bytes, block.bytes);
+  gauges_.gave_pending(block.block_class, block.requested_bytes, block.bytes);
   log(EventKind::kFree, block.address, block.requested_bytes, block.bytes, stream);
   block.state = BlockState::kPending;
   return users;
@@ -44,11 +44,12 @@ void Heap::settle(BlockIndex index) noexcept {
   end_rest();
   const Block& block = blocks_[index];
   CISTERN_ASSERT(block.state == BlockState::kPending);
-  gauges_.settled(block.bytes);
+  gauges_.settled(block.block_class, block.bytes);
   log(EventKind::kBlockReady, block.address, block.bytes, block.bytes, stream);
+  const std::size_t block_class = block.block_class;
   const std::size_t bytes = block.bytes;
   become_free(index, ++free_count_);
-  gauges_.free_in(bytes);
+  gauges_.free_in(block_class, bytes);
 }
 
 std::size_t Heap::committed_bytes(bool small) const noexcept {

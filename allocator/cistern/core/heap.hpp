@@ -43,7 +43,13 @@ class Heap {
   bool has_room() const noexcept { return blocks_.ready_for(kRoom); }
   void make_room() { blocks_.prepare(kRoom); }
   /// True if taking stays below this heap's credit, so that device peaks remain exact without the ledger.
-  bool admits(const Need& need) noexcept { return gauges_.admits(need.requested_bytes, need.granted_bytes); }
+  bool admits(const Need& need) noexcept {
+    return gauges_.admits(class_of(need), need.requested_bytes, need.granted_bytes);
+  }
+  /// The class of blocks that serves the need: it has its own ranges, free index and gauges.
+  std::size_t class_of(const Need& need) const noexcept {
+    return need.small && rules_.separate_small_ranges ? kSmallBlocks : kLargeBlocks;
+  }
   /// Splits the free block and grants its part. Requires what find() found, has_room() and admits().
   Address take(BlockIndex block, const Need& need) noexcept;
   /// The live block at the address; its block is kNoBlock if there is none.
@@ -93,6 +99,11 @@ class Heap {
   /// Requires a range that is one hole. Its address space is the caller's to give back.
   void remove_range(std::uint32_t range) noexcept;
 
+  /// The class of the claimed blocks.
+  std::size_t class_of(const Claim& claim) const noexcept {
+    return ranges_[claim.range_slot].small ? kSmallBlocks : kLargeBlocks;
+  }
+
   // --- looking: at blocks only when none rests ------------------------------------------------------------------------
   const Range& range(std::uint32_t slot) const noexcept { return ranges_[slot]; }
   std::uint32_t range_count() const noexcept { return static_cast<std::uint32_t>(ranges_.size()); }
@@ -116,8 +127,7 @@ class Heap {
   static constexpr std::size_t kRoom = 4;  // blocks that one operation may create
 
   struct Window;
-  FreeIndex& index_of(const Block& block) noexcept { return index_[block.kind]; }
-  std::size_t index_number(bool small) const noexcept { return small && rules_.separate_small_ranges ? 0 : 1; }
+  FreeIndex& index_of(const Block& block) noexcept { return index_[block.block_class]; }
   /// A free block that is in no bin yet.
   void insert_free(BlockIndex block) noexcept;
   void remove_free(BlockIndex block) noexcept;
@@ -149,14 +159,15 @@ class Heap {
   /// Cuts up to `bytes` of whole granules out of a free block that has some. Returns the block of them, free.
   BlockIndex isolate_granules(BlockIndex block, std::size_t bytes) noexcept;
   Address place(const Block& block, const Need& need) const noexcept;
-  void audit_range(std::uint32_t slot, std::array<std::uint64_t, kGaugeCount>& seen, std::size_t& free_blocks) const;
+  using Seen = std::array<std::uint64_t, kGaugeCount>;
+  void audit_range(std::uint32_t slot, Seen& seen, std::size_t& free_blocks) const;
   void audit_index(std::size_t free_blocks) const;
   std::size_t whole_granules(const Block& block, bool whole_ranges) const noexcept;
 
   const HeapRules rules_;
   mutable SpinLock lock_;
   BlockTable blocks_;
-  std::array<FreeIndex, 2> index_;  // small, large
+  std::array<FreeIndex, kClassCount> index_;
   BlockIndex first_hole_ = kNoBlock;  // chained through the bin links
   std::vector<Range> ranges_;
   std::size_t committed_bytes_ = 0;

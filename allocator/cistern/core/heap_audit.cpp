@@ -4,8 +4,7 @@
 
 namespace cistern {
 
-void Heap::audit_range(std::uint32_t slot, std::array<std::uint64_t, kGaugeCount>& seen,
-                       std::size_t& free_blocks) const {
+void Heap::audit_range(std::uint32_t slot, Seen& seen, std::size_t& free_blocks) const {
   const Range& range = ranges_[slot];
   std::size_t committed = 0;
   Address at = range.source.address;
@@ -17,6 +16,7 @@ void Heap::audit_range(std::uint32_t slot, std::array<std::uint64_t, kGaugeCount
     CISTERN_CHECK_EQ(block.bytes % rules_.least_block_bytes, 0u);
     CISTERN_CHECK_EQ(block.prev, before);
     CISTERN_CHECK_EQ(block.range, slot);
+    CISTERN_CHECK_EQ(block.block_class, range.small ? kSmallBlocks : kLargeBlocks);
     at += block.bytes;
     const bool mergeable = block.state == BlockState::kFree || block.state == BlockState::kHole;
     if (before != kNoBlock && mergeable) {
@@ -63,7 +63,7 @@ void Heap::audit_index(std::size_t free_blocks) const {
         CISTERN_CHECK_EQ(static_cast<int>(blocks_[i].state), static_cast<int>(BlockState::kFree));
         CISTERN_CHECK_EQ(bin_of(blocks_[i].bytes), bin);  // I3
         CISTERN_CHECK_EQ(blocks_[i].bin_prev, before);
-        CISTERN_CHECK_EQ(ranges_[blocks_[i].range].small ? 0u : 1u, which);
+        CISTERN_CHECK_EQ(blocks_[i].block_class, which);
         ++indexed;
       }
     }
@@ -72,24 +72,31 @@ void Heap::audit_index(std::size_t free_blocks) const {
 }
 
 void Heap::audit() const {
-  std::array<std::uint64_t, kGaugeCount> seen{};
+  std::array<Seen, kCountedCount> seen{};
   std::size_t free_blocks = 0;
   std::size_t committed = 0;
   for (std::uint32_t slot = 0; slot < ranges_.size(); ++slot) {
     if (ranges_[slot].first == kNoBlock) continue;
-    audit_range(slot, seen, free_blocks);
+    audit_range(slot, seen[ranges_[slot].small ? kSmallBlocks : kLargeBlocks], free_blocks);
     committed += ranges_[slot].committed_bytes;
   }
   audit_index(free_blocks);
   CISTERN_CHECK_EQ(committed, committed_bytes_);  // I5
-  CISTERN_CHECK_EQ(seen[kAllocationCount], blocks_.live_count());
   for (std::size_t kind = 0; kind < kGaugeCount; ++kind) {
-    CISTERN_CHECK_EQ(seen[kind], gauges_.current(kind));
-    CISTERN_CHECK_LE(gauges_.current(kind), gauges_.ceiling(kind));
+    seen[kAllBlocks][kind] = seen[kSmallBlocks][kind] + seen[kLargeBlocks][kind];
   }
-  CISTERN_CHECK_LE(seen[kRequestedBytes], seen[kAllocatedBytes]);  // I6
-  CISTERN_CHECK_LE(seen[kAllocatedBytes], seen[kActiveBytes]);
-  CISTERN_CHECK_LE(seen[kActiveBytes], committed_bytes_);
+  CISTERN_CHECK_EQ(seen[kAllBlocks][kAllocationCount], blocks_.live_count());
+  for (std::size_t of = 0; of < kCountedCount; ++of) {
+    for (std::size_t kind = 0; kind < kGaugeCount; ++kind) {
+      CISTERN_CHECK_EQ(seen[of][kind], gauges_.current(of, kind));
+      CISTERN_CHECK_LE(seen[of][kind],
+                       kind < kLedgerGaugeCount ? gauges_.ceiling(of, kind) : gauges_.split_peak(of, kind));
+    }
+    CISTERN_CHECK_LE(seen[of][kRequestedBytes], seen[of][kAllocatedBytes]);  // I6
+    CISTERN_CHECK_LE(seen[of][kAllocatedBytes], seen[of][kActiveBytes]);
+    CISTERN_CHECK_LE(seen[of][kActiveBytes],
+                     of == kAllBlocks ? committed_bytes_ : committed_bytes(of == kSmallBlocks));
+  }
 }
 
 }  // namespace cistern

@@ -79,7 +79,7 @@ void Heap::add_range(const SourceRange& source, bool small, bool committed) {
   block.address = source.address;
   block.bytes = source.bytes;
   block.range = slot;
-  block.kind = small ? 0 : 1;
+  block.block_class = small ? kSmallBlocks : kLargeBlocks;
   block.state = BlockState::kHole;
   const BlockIndex index = blocks_.create(block);
   ranges_[slot] = Range{source, index, small, 0};
@@ -92,7 +92,7 @@ void Heap::add_range(const SourceRange& source, bool small, bool committed) {
   committed_bytes_ += source.bytes;
   log(EventKind::kCommit, source.address, source.bytes);
   insert_free(index);
-  gauges_.claim_in(source.bytes);
+  gauges_.claim_in(block.block_class, source.bytes);
 }
 
 void Heap::remove_range(std::uint32_t slot) noexcept {
@@ -141,7 +141,7 @@ std::optional<Claim> Heap::claim_growth(const Need& need, std::size_t wish_bytes
   end_rest();
   blocks_.prepare(kRoom);
   const std::size_t bytes = need.span_bytes(rules_.least_block_bytes);
-  const bool small = index_number(need.small) == 0;
+  const bool small = class_of(need) == kSmallBlocks;
   Window best;
   for (BlockIndex hole = first_hole_; hole != kNoBlock; hole = blocks_[hole].bin_next) {
     if (ranges_[blocks_[hole].range].small != small) continue;
@@ -181,7 +181,7 @@ void Heap::claim_blocks(BlockIndex first, BlockIndex last, Claim& claim) noexcep
     claim.pieces.push_back({index, block.address - claim.range.address, block.bytes, hole});
     if (index == last) break;
   }
-  gauges_.claim_out(claim.free_bytes);
+  gauges_.claim_out(blocks_[first].block_class, claim.free_bytes);
   recount_split(blocks_[first].prev);
   recount_split(blocks_[last].next);
 }
@@ -201,7 +201,7 @@ void Heap::finish_commit(const Claim& claim) noexcept {
     unlink(piece);
   }
   become_free(first, last_free);
-  gauges_.claim_in(claim.hole_bytes + claim.free_bytes);
+  gauges_.claim_in(class_of(claim), claim.hole_bytes + claim.free_bytes);
 }
 
 void Heap::finish_decommit(const Claim& claim) noexcept {
@@ -222,7 +222,7 @@ void Heap::cancel(const Claim& claim) noexcept {
   for (const Claim::Piece& piece : claim.pieces) {
     if (!piece.hole) become_free(piece.block, blocks_[piece.block].last_free);
   }
-  gauges_.claim_in(claim.free_bytes);
+  gauges_.claim_in(class_of(claim), claim.free_bytes);
 }
 
 std::size_t Heap::whole_granules(const Block& block, bool whole_ranges) const noexcept {

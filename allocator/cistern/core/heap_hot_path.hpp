@@ -12,7 +12,7 @@ namespace cistern {
 
 [[gnu::always_inline]] inline BlockIndex Heap::find(const Need& need) noexcept {
   end_rest();
-  return index_[index_number(need.small)].fit(blocks_, need.span_bytes(rules_.least_block_bytes));
+  return index_[class_of(need)].fit(blocks_, need.span_bytes(rules_.least_block_bytes));
 }
 
 inline Address Heap::place(const Block& block, const Need& need) const noexcept {
@@ -29,7 +29,7 @@ inline Address Heap::place(const Block& block, const Need& need) const noexcept 
   const std::size_t front = address - blocks_[index].address;
   const std::size_t back = blocks_[index].bytes - front - need.granted_bytes;
   BlockIndex taken = index;
-  gauges_.free_out(need.granted_bytes);
+  gauges_.free_out(blocks_[index].block_class, need.granted_bytes);
   if (front == 0 && back == 0) {
     remove_free(index);
   } else if (front == 0) {
@@ -52,7 +52,7 @@ inline Address Heap::place(const Block& block, const Need& need) const noexcept 
   block.streams = false;
   block.requested_bytes = need.requested_bytes;
   latest_ = {{taken, blocks_.insert(taken)}, address, need.alignment, false};
-  gauges_.took(need.requested_bytes, need.granted_bytes);
+  gauges_.took(block.block_class, need.requested_bytes, need.granted_bytes);
   log(EventKind::kAllocate, address, need.requested_bytes, need.granted_bytes, stream);
   return address;
 }
@@ -60,7 +60,7 @@ inline Address Heap::place(const Block& block, const Need& need) const noexcept 
 [[gnu::always_inline]] inline void Heap::give(Live live) noexcept {
   const Block& block = blocks_[live.block];
   CISTERN_ASSERT(block.state == BlockState::kActive);
-  gauges_.gave(block.requested_bytes, block.bytes);
+  gauges_.gave(block.block_class, block.requested_bytes, block.bytes);
   log(EventKind::kFree, block.address, block.requested_bytes, block.bytes, stream);
   ++free_count_;
   if (block.address == latest_.address) {
@@ -73,9 +73,10 @@ inline Address Heap::place(const Block& block, const Need& need) const noexcept 
 
 [[gnu::always_inline]] inline void Heap::release(Live live) noexcept {
   if (!CISTERN_MUTANT(I9_freed_address_stays_live)) blocks_.erase_slot(live.slot);
+  const std::size_t block_class = blocks_[live.block].block_class;
   const std::size_t bytes = blocks_[live.block].bytes;
   become_free(live.block, free_count_);
-  gauges_.free_in(bytes);
+  gauges_.free_in(block_class, bytes);
 }
 
 [[gnu::always_inline]] inline Live Heap::find_live(Address address) noexcept {
@@ -92,8 +93,9 @@ inline Address Heap::place(const Block& block, const Need& need) const noexcept 
 
 [[gnu::always_inline]] inline Address Heap::retake(const Need& need) noexcept {
   latest_.resting = false;
-  blocks_[latest_.live.block].requested_bytes = need.requested_bytes;
-  gauges_.took(need.requested_bytes, need.granted_bytes);
+  Block& block = blocks_[latest_.live.block];
+  block.requested_bytes = need.requested_bytes;
+  gauges_.took(block.block_class, need.requested_bytes, need.granted_bytes);
   log(EventKind::kAllocate, latest_.address, need.requested_bytes, need.granted_bytes, stream);
   return latest_.address;
 }
@@ -109,15 +111,15 @@ inline bool Heap::beside_memory(const Block& block) const noexcept {
   Block& block = blocks_[index];
   block.state = BlockState::kFree;
   block.split = beside_memory(block);
-  if (!block.split) [[unlikely]] gauges_.whole_in(block.bytes);
-  gauges_.free_block_in();
+  if (!block.split) [[unlikely]] gauges_.whole_in(block.block_class, block.bytes);
+  gauges_.free_block_in(block.block_class);
   index_of(block).insert(blocks_, index);
 }
 
 [[gnu::always_inline]] inline void Heap::remove_free(BlockIndex index) noexcept {
   const Block& block = blocks_[index];
-  if (!block.split) [[unlikely]] gauges_.whole_out(block.bytes);
-  gauges_.free_block_out();
+  if (!block.split) [[unlikely]] gauges_.whole_out(block.block_class, block.bytes);
+  gauges_.free_block_out(block.block_class);
   index_of(block).remove(blocks_, index);
 }
 
@@ -127,9 +129,9 @@ inline bool Heap::beside_memory(const Block& block) const noexcept {
   block.address = address;
   block.split = beside_memory(block);
   if (!was_split || !block.split) [[unlikely]] {
-    if (!was_split) gauges_.whole_out(block.bytes);
-    if (!block.split) gauges_.whole_in(bytes);
-    gauges_.watch_split();
+    if (!was_split) gauges_.whole_out(block.block_class, block.bytes);
+    if (!block.split) gauges_.whole_in(block.block_class, bytes);
+    gauges_.see_whole_blocks(block.block_class);
   }
   index_of(block).resize(blocks_, index, bytes);
 }
@@ -145,7 +147,7 @@ inline bool Heap::beside_memory(const Block& block) const noexcept {
   block.next = next;
   const Block& neighbour = blocks_[prev != kNoBlock ? prev : next];
   block.range = neighbour.range;
-  block.kind = neighbour.kind;
+  block.block_class = neighbour.block_class;
   block.state = BlockState::kActive;  // memory, whatever it becomes: neighbours that ask see no hole
   block.streams = false;
   if (next != kNoBlock) blocks_[next].prev = created;

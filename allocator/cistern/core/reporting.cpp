@@ -88,7 +88,7 @@ Stats CachingAllocator::stats() const {
   ledger_.with_all_locked([&] {
     ledger_.fill(stats);
     for (Heap* heap : ledger_.heaps()) {
-      grants += heap->gauges().in(kAllocationCount);
+      grants += heap->gauges().in(kAllBlocks, kAllocationCount);
       stats.largest_free_bytes = std::max<std::uint64_t>(stats.largest_free_bytes, heap->largest_free_bytes());
       stats.dropped_events += heap->events().dropped();
     }

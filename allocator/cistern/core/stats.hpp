@@ -30,7 +30,12 @@ struct SourceCalls {
   std::uint64_t total() const noexcept { return reserve + commit + decommit + unreserve; }
 };
 
-struct Stats {
+/// Small blocks have ranges of their own, unless the allocator was made to preallocate: then every block is large.
+inline constexpr std::size_t kSmallBlocks = 0, kLargeBlocks = 1, kClassCount = 2;
+inline constexpr std::size_t kAllBlocks = kClassCount, kCountedCount = kClassCount + 1;
+
+/// What is counted of all blocks of a device, or of one class.
+struct BlockStats {
   // Bytes.
   Stat requested;       ///< As asked by callers.
   Stat allocated;       ///< Granted: rounded to the least block.
@@ -43,6 +48,10 @@ struct Stats {
   Stat active_blocks;
   Stat segments;        ///< Ranges holding memory.
   Stat inactive_split_blocks;
+};
+
+struct Stats : BlockStats {
+  std::array<BlockStats, kClassCount> of_class;
 
   std::array<std::uint64_t, kRungCount> served{};  ///< Requests served at each rung; the last counts failures.
   SourceCalls source_calls;

@@ -81,7 +81,7 @@ void CachingAllocator::decommit_claim(Heap& heap, const Claim& claim) {
   ledger_.with_all_locked([&] {
     heap.finish_decommit(claim);
     const bool last_memory = heap.range(claim.range_slot).committed_bytes == 0;
-    ledger_.reserved_out(claim.free_bytes, last_memory ? 1 : 0);
+    ledger_.reserved_out(heap.class_of(claim), claim.free_bytes, last_memory ? 1 : 0);
     if (whole) heap.remove_range(claim.range_slot);
   });
   if (whole) {

@@ -7,8 +7,14 @@ namespace {
 using c10::CachingAllocator::StatArray;
 using c10::CachingAllocator::StatType;
 
-/// The one place where torch's classes of sizes go.
-void fill(StatArray& array, const Stat& all) { array[static_cast<std::size_t>(StatType::AGGREGATE)] = as_torch(all); }
+void fill(StatArray& array, const Stats& stats, Stat BlockStats::*stat) {
+  const auto put = [&](StatType type, const BlockStats& of) {
+    array[static_cast<std::size_t>(type)] = as_torch(of.*stat);
+  };
+  put(StatType::AGGREGATE, stats);
+  put(StatType::SMALL_POOL, stats.of_class[kSmallBlocks]);
+  put(StatType::LARGE_POOL, stats.of_class[kLargeBlocks]);
+}
 
 std::uint64_t retries(const Stats& stats) {
   const auto served = [&](Rung rung) { return stats.served[static_cast<std::size_t>(rung)]; };
@@ -25,15 +31,15 @@ c10::CachingDeviceAllocator::DeviceStats CudaAllocator::getDeviceStats(DeviceInd
   CudaDevice* device = devices_.find(index);
   if (device == nullptr) return out;
   const Stats stats = device->allocator().stats();
-  fill(out.allocation, stats.allocations);
-  fill(out.segment, stats.segments);
-  fill(out.active, stats.active_blocks);
-  fill(out.inactive_split, stats.inactive_split_blocks);
-  fill(out.allocated_bytes, stats.allocated);
-  fill(out.reserved_bytes, stats.reserved);
-  fill(out.active_bytes, stats.active);
-  fill(out.inactive_split_bytes, stats.inactive_split);
-  fill(out.requested_bytes, stats.requested);
+  fill(out.allocation, stats, &BlockStats::allocations);
+  fill(out.segment, stats, &BlockStats::segments);
+  fill(out.active, stats, &BlockStats::active_blocks);
+  fill(out.inactive_split, stats, &BlockStats::inactive_split_blocks);
+  fill(out.allocated_bytes, stats, &BlockStats::allocated);
+  fill(out.reserved_bytes, stats, &BlockStats::reserved);
+  fill(out.active_bytes, stats, &BlockStats::active);
+  fill(out.inactive_split_bytes, stats, &BlockStats::inactive_split);
+  fill(out.requested_bytes, stats, &BlockStats::requested);
   const Counters& counters = counters_[static_cast<std::size_t>(index)];
   out.num_alloc_retries = static_cast<std::int64_t>(retries(stats) - counters.retries_base.load());
   out.num_ooms = static_cast<std::int64_t>(counters.out_of_memory.load());
