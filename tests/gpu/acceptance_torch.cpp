@@ -7,7 +7,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <dlfcn.h>
 
-#include <cstring>
+#include <memory>
 #include <vector>
 
 #include "gpu/acceptance.hpp"
@@ -63,14 +63,15 @@ std::string graphs() {
   cca::emptyCache();
   const std::size_t reserved_before = reserved_bytes();
 
-  at::cuda::CUDAGraph first;
-  first.capture_begin();
+  auto first = std::make_unique<at::cuda::CUDAGraph>();
+  first->capture_begin();
   at::Tensor middle = compute(input);
-  first.capture_end();
-  at::cuda::CUDAGraph second;  // Shares the pool, as torch.cuda.make_graphed_callables does.
-  second.capture_begin(first.pool());
+  first->capture_end();
+  // Shares the pool, as torch.cuda.make_graphed_callables does.
+  auto second = std::make_unique<at::cuda::CUDAGraph>();
+  second->capture_begin(first->pool());
   at::Tensor output = compute(middle);
-  second.capture_end();
+  second->capture_end();
   const std::size_t reserved_by_graphs = reserved_bytes();
   require(reserved_by_graphs > reserved_before, "the capture took no memory");
 
@@ -78,20 +79,22 @@ std::string graphs() {
     input.fill_(round);
     write_into_free_memory();
     cca::emptyCache();
-    first.replay();
-    second.replay();
+    first->replay();
+    second->replay();
     write_into_free_memory();
     const double expected = 3 * (2 * (3 * (2.0 * round + 1)) + 1);
     require(all_equal(output, expected),
             "replay " + std::to_string(round) + " computed something else than the code");
   }
-  require(segment_of(cca::snapshot(), output)->owner_private_pool_id == first.pool(),
+  require(segment_of(cca::snapshot(), output)->owner_private_pool_id == first->pool(),
           "the output is in another pool");
   output.reset(), middle.reset();
+  // Not only CUDAGraph::reset(): a graph keeps the generator's state until it dies.
   first.reset(), second.reset();
   cca::emptyCache();
-  require(reserved_bytes() <= reserved_before,
-          "of the graphs' memory " + format_bytes(reserved_bytes() - reserved_before) + " stayed after their end");
+  require(reserved_bytes() <= reserved_before, "of the graphs' memory " +
+                                                   format_bytes(reserved_bytes() - reserved_before) +
+                                                   " stayed after their end");
   device_allocator().audit();
   return std::to_string(kReplays) + " replays of two graphs in one pool, " +
          format_bytes(reserved_by_graphs - reserved_before) + ", given back";
