@@ -82,7 +82,7 @@ void train_epoch(train::Learner& learner, const Mnist& data, std::uint64_t epoch
 
 std::unique_ptr<train::Learner> make_learner(bool tuned) {
   const models::LearnedState start = train::initial_state(models::seeded_generator(0));
-  return tuned ? train::make_tuned_learner(start, 1e-3, 128, 2) : train::make_plain_learner(start, 1e-3);
+  return tuned ? train::make_tuned_learner(start, 1e-3, 128, 2) : train::make_plain_learner(start, 1e-3, at::kCPU);
 }
 
 // Four epochs and what is left after them.

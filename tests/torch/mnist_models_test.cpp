@@ -92,7 +92,7 @@ TEST(KerasAdam, DiffersFromTorchsAdamWhereTheGradientIsTiny) {
 TEST(Learner, PlainAndTunedTrainTheSameNetwork) {
   const Mnist data = made_up_mnist(256, 64);
   const LearnedState start = train::initial_state(seeded_generator(0));
-  const auto plain = train::make_plain_learner(start, 1e-3),
+  const auto plain = train::make_plain_learner(start, 1e-3, at::kCPU),
              tuned = train::make_tuned_learner(start, 1e-3, 32, 2);
   const at::Tensor order = torch::randperm(256, seeded_generator(1), torch::kLong);
   for (std::int64_t first = 0; first < 256; first += 32) {
@@ -115,7 +115,7 @@ TEST(Learner, StateCarriesOverToTheBit) {
   const LearnedState start = train::initial_state(seeded_generator(0));
   for (const bool fused : {false, true}) {
     const auto make = [&](const LearnedState& state) {
-      return fused ? train::make_tuned_learner(state, 1e-3, 32, 2) : train::make_plain_learner(state, 1e-3);
+      return fused ? train::make_tuned_learner(state, 1e-3, 32, 2) : train::make_plain_learner(state, 1e-3, at::kCPU);
     };
     const auto whole = make(start), first = make(start);
     for (const std::int64_t at : {0, 32, 64}) whole->train_batch(data.train, torch::arange(at, at + 32));
