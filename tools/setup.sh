@@ -33,7 +33,7 @@ if [ -n "$torch" ] && [ -n "${CISTERN_TORCH:-}" ]; then
     [ -e "$CISTERN_TORCH/lib/libc10.so" ] || { echo "setup.sh: CISTERN_TORCH=$CISTERN_TORCH holds no lib/libc10.so" >&2; exit 1; }
 elif [ -n "$torch" ]; then
     wheels=(torch==2.11.0)
-    [ -z "$tests" ] || cuda=yes wheels+=(typing-extensions==4.16.0)
+    [ -z "$tests" ] || cuda=yes wheels+=(numpy==2.4.6 typing-extensions==4.16.0)
     if [ -n "$cuda" ] && ! in_loader libcudart.so.13 libcupti.so.13 libcublas.so.13 libcudnn.so.9 libnccl.so.2; then
         pip_options=()
     else
