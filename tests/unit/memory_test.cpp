@@ -47,9 +47,9 @@ class Family {
                      [this] { return std::vector<std::string>{name(0), name(1), name(2)}; },
                      [this](std::string_view device) -> CachingAllocator& {
                        ++uses_;
-                       Device& made = lasting_device(options);
-                       register_device(std::string(device), made.allocator);
-                       return made.allocator;
+                       auto made = std::make_unique<Device>(options);
+                       register_device(std::string(device), made->allocator);  // may refuse
+                       return made.release()->allocator;
                      },
                      [this](std::string_view device) { return device_used_bytes + reserved(device); }});
   }
