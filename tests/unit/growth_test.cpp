@@ -1,6 +1,9 @@
 // How much a miss asks of the source: growth, geometric, preallocate; holes and remapping.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "support/world.hpp"
@@ -231,6 +234,43 @@ TEST(WholeOnly, TakesASegmentOfItsOwnForEachNeed) {
   world.allocate(3 * kMiB, kA);
   EXPECT_EQ(world.reserved(), 8 * kMiB);
   EXPECT_EQ(world->stats().segments.current, 2u);
+}
+
+/// Calls `when_asked` at its next reserve: after the last look for a free block, in the middle of a growth.
+class AskedSource final : public MemorySource {
+ public:
+  const SourceTraits& traits() const noexcept override { return source_.traits(); }
+  std::size_t available_bytes() const override { return source_.available_bytes(); }
+  std::optional<SourceRange> reserve(std::size_t bytes) override {
+    if (when_asked) std::exchange(when_asked, nullptr)();
+    return source_.reserve(bytes);
+  }
+  std::size_t commit(RangeId range, std::size_t offset, std::size_t bytes) override {
+    return source_.commit(range, offset, bytes);
+  }
+  void decommit(RangeId range, std::size_t offset, std::size_t bytes) override {
+    source_.decommit(range, offset, bytes);
+  }
+  void unreserve(RangeId range) override { source_.unreserve(range); }
+
+  std::function<void()> when_asked;
+
+ private:
+  SimulatedSource source_{{.granule_bytes = 2 * kMiB, .capacity_bytes = kGiB, .range_step_bytes = 16 * kMiB}};
+};
+
+TEST(Growth, ServesFromWhatAnotherThreadFreedMeanwhileAndCommitsNothing) {
+  AskedSource source;
+  CachingAllocator allocator({}, source);
+  const auto first = allocator.allocate({.bytes = 10 * kMiB});
+  ASSERT_TRUE(first);
+  source.when_asked = [&] { allocator.free(first->address); };
+  const auto second = allocator.allocate({.bytes = 8 * kMiB});
+  ASSERT_TRUE(second) << second.error().explain();
+  EXPECT_FALSE(source.when_asked) << "the free came in the middle of the growth";
+  EXPECT_EQ(second->address, first->address);
+  EXPECT_EQ(allocator.stats().reserved.current, 10 * kMiB);
+  allocator.free(second->address);
 }
 
 }  // namespace

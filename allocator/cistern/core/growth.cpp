@@ -32,18 +32,20 @@ class ClaimGuard {
 class BudgetClaim {
  public:
   BudgetClaim(Budget& budget, std::size_t bytes) noexcept
-      : budget_(budget), bytes_(budget.claim(bytes) ? bytes : 0) {}
+      : budget_(budget), bytes_(bytes), claimed_(budget.claim(bytes)) {}
   ~BudgetClaim() {
-    if (bytes_ != 0 && !CISTERN_MUTANT(I12_budget_not_refunded)) budget_.refund(bytes_);
+    if (claimed_ && !CISTERN_MUTANT(I12_budget_not_refunded)) budget_.refund(bytes_);
   }
   BudgetClaim(const BudgetClaim&) = delete;
   BudgetClaim& operator=(const BudgetClaim&) = delete;
-  explicit operator bool() const noexcept { return bytes_ != 0; }
-  void spent() noexcept { bytes_ = 0; }
+  /// Nothing at all may be claimed too: what was freed meanwhile may be enough.
+  explicit operator bool() const noexcept { return claimed_; }
+  void spent() noexcept { claimed_ = false; }
 
  private:
   Budget& budget_;
-  std::size_t bytes_;
+  const std::size_t bytes_;
+  bool claimed_;
 };
 
 /// enter() puts into our tables what the source already gave, or asks it for more; if that throws, undo() comes first.
