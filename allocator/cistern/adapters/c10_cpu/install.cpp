@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "cistern/adapters/environment.hpp"
 #include "cistern/adapters/own_trace.hpp"
 #include "cistern/adapters/registry.hpp"
 #include "cistern/adapters/scoped_pool.hpp"
@@ -151,11 +152,7 @@ void CpuAllocator::delete_block(void* data) {
 
 Options with_environment(Options options) {
   options.least_block_bytes = 64;  // CPU tensors are often scalars; 64 is the alignment torch's kernels expect
-  const char* text = std::getenv("CISTERN_CONF");
-  if (text == nullptr) return options;
-  const auto parsed = parse_config(text, options);
-  if (!parsed) throw std::invalid_argument("CISTERN_CONF: " + parsed.error().message);
-  return *parsed;
+  return with_cistern_conf(options);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "cistern/adapters/c10_cuda/environment.hpp"
 
 #include <cstdlib>
-#include <stdexcept>
+#include <string>
+
+#include "cistern/adapters/environment.hpp"
 
 namespace cistern {
 namespace {
@@ -75,11 +77,7 @@ void apply_tensorflow(Options& options, const std::function<void(const std::stri
 Options with_environment(Options options, const std::function<void(const std::string&)>& warn) {
   apply_torch(options, warn);
   apply_tensorflow(options, warn);
-  const char* text = std::getenv("CISTERN_CONF");
-  if (text == nullptr) return options;
-  const auto parsed = parse_config(text, options);
-  if (!parsed) throw std::invalid_argument("CISTERN_CONF: " + parsed.error().message);
-  return *parsed;
+  return with_cistern_conf(options);
 }
 
 }  // namespace cistern

@@ -14,6 +14,7 @@
 
 #include "cistern/adapters/cuda_devices.hpp"
 #include "cistern/adapters/cuda_registration.hpp"
+#include "cistern/adapters/environment.hpp"
 #include "cistern/adapters/registry.hpp"
 #include "cistern/adapters/scoped_pool.hpp"
 
@@ -24,12 +25,7 @@ std::atomic<CudaDevices*> made{nullptr};  ///< Never destroyed: frees outlive ma
 
 CudaDevices* present() noexcept { return made.load(std::memory_order_acquire); }
 
-Options configured() {
-  const char* text = std::getenv("CISTERN_CONF");
-  const auto options = parse_config(text == nullptr ? "" : text);
-  if (!options) throw std::invalid_argument("CISTERN_CONF: " + options.error().message);
-  return *options;
-}
+Options configured() { return with_cistern_conf({}); }
 
 /// Calls what asks the driver; its errors say whose they are.
 template <class Call>
