@@ -5,19 +5,21 @@
 #   tools/setup.sh --tests      also what the tests need, libtorch_cuda's libraries included (about 0.25 GB more)
 #   tools/setup.sh --long       also what tools/test.sh --long needs
 #   tools/setup.sh --cuda       also the CUDA libraries that libtorch_cuda needs
+#   tools/setup.sh --convert    also .venv-convert, what tools/convert needs (about 50 MB; --tests brings it too)
 # CISTERN_TORCH=<directory with lib/libc10.so> uses that libtorch instead of installing one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 exec </dev/null
 PATH=$PATH:/usr/sbin:/sbin
 
-torch=yes tests= long= cuda=
+torch=yes tests= long= cuda= convert=
 for option in "$@"; do
     case $option in
         --no-torch) torch= ;;
         --tests) tests=yes ;;
         --long) tests=yes long=yes ;;
         --cuda) cuda=yes ;;
+        --convert) convert=yes ;;
         *) echo "setup.sh: unknown option $option (see the head of this file)" >&2; exit 2 ;;
     esac
 done
@@ -46,9 +48,13 @@ if [ ! -e "${CUDA_HOME:-/usr/local/cuda}/include/crt/host_defines.h" ]; then
     [[ " ${wheels[*]} " == *" nvidia-cuda-runtime==13.0.96 "* ]] || wheels+=(nvidia-cuda-runtime==13.0.96)
     wheels+=(nvidia-cuda-crt==13.0.88)
 fi
-stamp=.venv/cistern-wheels
-wanted="${pip_options[*]} ${wheels[*]}"
-[ ${#wheels[@]} -eq 0 ] || { [ -e $stamp ] && grep -qxF -- "$wanted" $stamp; } || install_wheels=yes
+# What tools/convert reads files with, in an environment of its own.
+[ -z "$torch" ] || [ -z "$tests" ] || convert=yes
+convert_wheels=(numpy==2.4.6 safetensors==0.8.0 h5py==3.16.0 tflite==2.18.0 flatbuffers==25.12.19
+    onnx==1.23.2 ml_dtypes==0.6.0 protobuf==7.36.2 typing-extensions==4.16.0)
+has_wheels() { local environment=$1; shift; [ -e "$environment/cistern-wheels" ] && grep -qxF -- "$*" "$environment/cistern-wheels"; }
+[ ${#wheels[@]} -eq 0 ] || has_wheels .venv "${pip_options[@]}" "${wheels[@]}" || install_torch=yes
+[ -z "$convert" ] || has_wheels .venv-convert --no-deps "${convert_wheels[@]}" || install_convert=yes
 
 command -v dpkg-query >/dev/null || { echo "setup.sh: needs Debian or Ubuntu; elsewhere install the likes of: ${packages[*]}" >&2; exit 1; }
 missing=()
@@ -58,7 +64,8 @@ done
 
 need_mib=500
 [ ${#missing[@]} -eq 0 ] || need_mib=$((need_mib + 1500))
-[ -z "${install_wheels:-}" ] || need_mib=$((need_mib + (${#pip_options[@]} ? 3000 : 9000)))
+[ -z "${install_torch:-}" ] || need_mib=$((need_mib + (${#pip_options[@]} ? 3000 : 9000)))
+[ -z "${install_convert:-}" ] || need_mib=$((need_mib + 500))
 free_mib=$(df -Pm . | awk 'NR == 2 { print $4 }')
 [ "$free_mib" -ge $need_mib ] || { echo "setup.sh: needs $need_mib MiB of free disk here, there are $free_mib" >&2; exit 1; }
 
@@ -78,10 +85,13 @@ if [ ${#missing[@]} -gt 0 ]; then
         apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-if [ -n "${install_wheels:-}" ]; then
-    echo "setup: pip install ${wheels[*]}"
-    [ -x .venv/bin/pip ] || /usr/bin/python3 -m venv --clear .venv
-    .venv/bin/pip install --quiet --disable-pip-version-check --no-cache-dir "${pip_options[@]}" "${wheels[@]}"
-    echo "$wanted" >>$stamp
-fi
+install_wheels() {  # <environment> <options of pip and wheels>
+    local environment=$1; shift
+    echo "setup: pip install $*"
+    [ -x "$environment/bin/pip" ] || /usr/bin/python3 -m venv --clear "$environment"
+    "$environment/bin/pip" install --quiet --disable-pip-version-check --no-cache-dir "$@"
+    echo "$*" >>"$environment/cistern-wheels"
+}
+[ -z "${install_torch:-}" ] || install_wheels .venv "${pip_options[@]}" "${wheels[@]}"
+[ -z "${install_convert:-}" ] || install_wheels .venv-convert --no-deps "${convert_wheels[@]}"
 echo "setup: ready"

@@ -1,0 +1,64 @@
+"""What every reader of a format hands over: tensors under cistern's names, and what the card must say of them."""
+import contextlib
+import dataclasses
+
+import numpy as np
+
+# Input ranges, as value = (pixel/255 - mean) / std for each of red, green, blue.
+MINUS_ONE_TO_ONE = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+ZERO_TO_ONE = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+# How each layout of a kernel becomes out, in, height, width (a matrix: out, in).
+AXES = {"OIHW": (0, 1, 2, 3), "HWIO": (3, 2, 0, 1), "OHWI": (0, 3, 1, 2), "1HWC": (3, 0, 1, 2), "HWC1": (2, 3, 0, 1),
+        "OI": (0, 1), "IO": (1, 0), "C": (0,)}
+
+
+class ConvertError(Exception):
+    """One line for the user: what is wrong with the file, where, and where that helps, what to do."""
+
+
+@contextlib.contextmanager
+def parsing(what):
+    """Foreign parsers fail with anything, struct.error to KeyError; whatever it is, the file is no `what`."""
+    try:
+        yield
+    except (ConvertError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:160] or type(error).__name__
+        raise ConvertError(f"is no {what}, or damaged: {reason}") from error
+
+
+@dataclasses.dataclass
+class Tensor:
+    source: str  # the name in the file it came from
+    source_shape: tuple
+    values: np.ndarray  # float32, contiguous, in cistern's layout
+
+
+@dataclasses.dataclass
+class Network:
+    tensors: dict = dataclasses.field(default_factory=dict)  # cistern's name -> Tensor
+    skipped: list = dataclasses.field(default_factory=list)  # (name in the file, why it is not needed)
+    padding: str = "same"
+    epsilon: float = 1e-3
+    size: int = 224
+    range: tuple = MINUS_ONE_TO_ONE
+    origin: str = ""
+
+    def add(self, target, source, values, layout):
+        """Takes `values`, called `source` in the file and laid out as AXES says, as the tensor `target`."""
+        if target in self.tensors:
+            raise ConvertError(f"has two tensors for {target}: {self.tensors[target].source} and {source}")
+        values = np.asarray(values)
+        if values.ndim != len(AXES[layout]):
+            raise ConvertError(f"tensor {source} has shape {list(values.shape)}, {target} wants the axes {layout}")
+        converted = np.ascontiguousarray(values.transpose(AXES[layout]), dtype=np.float32)
+        self.tensors[target] = Tensor(source, values.shape, converted)
+
+    def flatten_classifier(self):
+        """A classifier that is a 1x1 convolution becomes the matrix it is."""
+        tensor = self.tensors.get("classifier.1.weight")
+        if tensor is not None and tensor.values.shape[2:] == (1, 1):
+            tensor.values = tensor.values.reshape(tensor.values.shape[:2])
