@@ -15,10 +15,11 @@ import tempfile
 import safetensors.numpy
 
 import mobilenet_v2
-import npz
+import read_npz
+import read_tflite
 from network import ConvertError
 
-READERS = {".npz": npz.read}
+READERS = {".npz": read_npz.read, ".tflite": read_tflite.read}
 IMAGENET_LABELS = pathlib.Path(__file__).resolve().parents[2] / "weights" / "imagenet_labels.txt"
 
 
@@ -74,7 +75,7 @@ def report(network, card):
 
 def main():
     parser = argparse.ArgumentParser(prog="convert", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("file", type=pathlib.Path, metavar="FILE", help="what to convert: .npz")
+    parser.add_argument("file", type=pathlib.Path, metavar="FILE", help="what to convert: .npz, .tflite")
     parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="the weights file to write, .safetensors")
     parser.add_argument("--labels", type=pathlib.Path, help="names of the classes, one a line (ImageNet's need none)")
     parser.add_argument("--origin", help="where FILE comes from and its licence, for the card")

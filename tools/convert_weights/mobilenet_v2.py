@@ -21,6 +21,9 @@ class Layer:
     kernel: int
     stride: int
     depthwise: bool
+    opens_block: bool = False
+    linear: bool = False  # no relu6 after it: the last of its block
+    residual: bool = False  # the block's input is added to it
 
     @property
     def shape(self):
@@ -49,18 +52,21 @@ def layers(width):
 
 
 def block_layers(block, inputs, hidden, outputs, stride):
-    ours = f"features.{block + 1}.conv"
     slim = f"expanded_conv_{block}" if block else "expanded_conv"
     keras = f"block_{block}" if block else "expanded_conv"
-    names = lambda part: (f"{keras}_{part}", f"{keras}_{part}_BN")
-    result, step = [], 0
-    if block:  # The first block does not expand.
-        result.append(Layer(f"{ours}.0.0", f"{ours}.0.1", f"{slim}/expand", names("expand"), inputs, hidden, 1, 1, False))
-        step = 1
-    result += [
-        Layer(f"{ours}.{step}.0", f"{ours}.{step}.1", f"{slim}/depthwise", names("depthwise"), hidden, hidden, 3, stride, True),
-        Layer(f"{ours}.{step + 1}", f"{ours}.{step + 2}", f"{slim}/project", names("project"), hidden, outputs, 1, 1, False)]
-    return result
+    part = [0]
+
+    def layer(name, inputs, outputs, **properties):
+        conv = f"features.{block + 1}.conv.{part[0]}"
+        names = (conv, f"features.{block + 1}.conv.{part[0] + 1}") if name == "project" else (f"{conv}.0", f"{conv}.1")
+        part[0] += 1
+        return Layer(*names, f"{slim}/{name}", (f"{keras}_{name}", f"{keras}_{name}_BN"), inputs, outputs, **properties)
+
+    expand = [layer("expand", inputs, hidden, kernel=1, stride=1, depthwise=False, opens_block=True)] if block else []
+    return expand + [
+        layer("depthwise", hidden, hidden, kernel=3, stride=stride, depthwise=True, opens_block=not block),
+        layer("project", hidden, outputs, kernel=1, stride=1, depthwise=False, linear=True,
+              residual=stride == 1 and inputs == outputs)]
 
 
 def shapes(width, classes, folded):
@@ -107,5 +113,5 @@ def check(network):
                                f"{list(tensor.values.shape)}; {name} wants {list(shape)}")
         if not np.isfinite(tensor.values).all():
             raise ConvertError(f"tensor {tensor.source} holds values that are no numbers")
-    return {"model": "mobilenet_v2", "width": width, "classes": classes, "channels": 3, "padding": network.padding,
-            "epsilon": network.epsilon, "stem_stride": 2, "batch_norm": "folded" if folded else "separate"}
+    return {"model": "mobilenet_v2", "width": width, "classes": classes, "channels": 3, "padding": network.padding or "same",
+            "epsilon": network.epsilon or 1e-3, "stem_stride": 2, "batch_norm": "folded" if folded else "separate"}

@@ -41,8 +41,8 @@ class Tensor:
 class Network:
     tensors: dict = dataclasses.field(default_factory=dict)  # cistern's name -> Tensor
     skipped: list = dataclasses.field(default_factory=list)  # (name in the file, why it is not needed)
-    padding: str = "same"
-    epsilon: float = 1e-3
+    padding: str = None  # same unless the file says otherwise
+    epsilon: float = None  # 1e-3 likewise
     size: int = 224
     range: tuple = MINUS_ONE_TO_ONE
     origin: str = ""
@@ -62,3 +62,25 @@ class Network:
         tensor = self.tensors.get("classifier.1.weight")
         if tensor is not None and tensor.values.shape[2:] == (1, 1):
             tensor.values = tensor.values.reshape(tensor.values.shape[:2])
+
+    def set_once(self, key, value, source):
+        """Sets padding or epsilon, which must be one for the whole network."""
+        before = getattr(self, key)
+        if before is not None and before != value:
+            raise ConvertError(f"{source} has {key} {value}, what came before it has {before}")
+        setattr(self, key, value)
+
+    def set_size(self, shape):
+        """Takes height, width, channels of the pictures; one that the file leaves open (None, -1) stays 224."""
+        height, width, channels = (size if size and size > 0 else None for size in shape)
+        if height != width or channels != 3:
+            raise ConvertError(f"takes pictures of height, width, channels {list(shape)}, not square ones of 3 channels")
+        self.size = height or 224
+
+    def set_range(self, lowest, highest):
+        """Takes what black and white become; the small error of quantised borders is no range of its own."""
+        std = 1 / (highest - lowest)
+        self.range = ((-lowest * std,) * 3, (std,) * 3)
+        for known in (MINUS_ONE_TO_ONE, ZERO_TO_ONE):
+            if np.allclose(self.range, known, rtol=0, atol=0.005):
+                self.range = known
