@@ -2,13 +2,14 @@
 // over the fake runtime: no driver call is on these paths, so bookkeeping is all there is. Prints a table;
 // passes no judgement in its exit code, as time on a shared machine is no property of the code.
 //
-//   cost_benchmark                                  the table
-//   cost_benchmark native|ours CASE COUNT THREADS   COUNT operations and nothing else, for callgrind
+//   cost_benchmark                          the table
+//   cost_benchmark native|ours CASE COUNT   COUNT operations and nothing else, for callgrind
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -43,16 +44,19 @@ namespace {
 namespace cca = c10::cuda::CUDACachingAllocator;
 
 constexpr int kMostThreads = 2;
-constexpr int kRounds = 61;  // short ones, so that some are undisturbed on a machine that others use too
+constexpr int kRounds = 101;
+// Short, so that some rounds are undisturbed on a machine that others use too, and of the same time for both sides, or
+// the slower one would have fewer of those.
+constexpr std::chrono::milliseconds kRoundTime(2);
+constexpr long kBatch = 256;      // operations between two looks at the clock
+constexpr long kUntimed = 2'000;  // operations before the clock starts: the other side's round emptied the caches
 constexpr std::size_t kDeviceBytes = 32 * kGiB;
 
 struct Case {
   const char* name;
   std::size_t pair_bytes;  ///< 0: any of a random live set is freed, and another size is allocated.
-  long count;              ///< Operations of a round.
 };
-constexpr Case kCases[] = {
-    {"512 B", 512, 30'000}, {"1 MiB", kMiB, 30'000}, {"4 MiB", 4 * kMiB, 30'000}, {"2,000 live", 0, 15'000}};
+constexpr Case kCases[] = {{"512 B", 512}, {"1 MiB", kMiB}, {"4 MiB", 4 * kMiB}, {"2,000 live", 0}};
 
 /// One thread's share of a case. Everything it needs is drawn before the clock starts.
 class Worker {
@@ -96,28 +100,20 @@ class Worker {
   std::size_t at_ = 0;
 };
 
-/// Threads on streams of their own, which run a case at the same time whenever asked.
+/// Threads on streams of their own, which run a case at the same time whenever asked, and sleep in between: a crew that
+/// waited by spinning would take the processors from the other one's rounds.
 class Crew {
  public:
-  Crew(cca::CUDAAllocator& allocator, const Case& what, int thread_count) : count_(what.count) {
+  Crew(cca::CUDAAllocator& allocator, const Case& what, int thread_count)
+      : took_ns_(static_cast<std::size_t>(thread_count)), meet_(thread_count + 1) {
     for (int number = 0; number < thread_count; ++number) {
-      threads_.emplace_back([this, &allocator, &what, number] {
-        c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool(false, 0));
-        Worker worker(allocator, what, number);
-        finish_one();
-        for (std::uint64_t round = 1;; ++round) {
-          while (round_.load(std::memory_order_acquire) < round) std::this_thread::yield();
-          if (over_.load(std::memory_order_acquire)) return;
-          worker.run(count_);
-          finish_one();
-        }
-      });
+      threads_.emplace_back([this, &allocator, &what, number] { serve(allocator, what, number); });
     }
-    await_all();
+    meet_.arrive_and_wait();
   }
   ~Crew() {
-    over_.store(true, std::memory_order_release);
-    round_.fetch_add(1, std::memory_order_acq_rel);
+    over_ = true;
+    meet_.arrive_and_wait();
     for (std::thread& thread : threads_) thread.join();
   }
   Crew(const Crew&) = delete;
@@ -125,27 +121,44 @@ class Crew {
 
   /// Nanoseconds an operation of one thread.
   double round() {
-    const auto begin = std::chrono::steady_clock::now();
-    finished_.store(0, std::memory_order_release);
-    round_.fetch_add(1, std::memory_order_acq_rel);
-    await_all();
-    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
-    return took.count() / static_cast<double>(count_);
+    running_.store(0, std::memory_order_relaxed);
+    meet_.arrive_and_wait();
+    meet_.arrive_and_wait();
+    double per_ns = 0;
+    for (const double ns : took_ns_) per_ns += 1 / ns;
+    return static_cast<double>(took_ns_.size()) / per_ns;
   }
 
  private:
-  void finish_one() { finished_.fetch_add(1, std::memory_order_acq_rel); }
-  void await_all() const {
-    while (finished_.load(std::memory_order_acquire) < threads_.size()) {
-      std::this_thread::sleep_for(
-          std::chrono::microseconds(50));  // a third spinning thread would cost the others
+  void serve(cca::CUDAAllocator& allocator, const Case& what, int number) {
+    c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool(false, 0));
+    Worker worker(allocator, what, number);
+    for (meet_.arrive_and_wait();; meet_.arrive_and_wait()) {
+      meet_.arrive_and_wait();
+      if (over_) return;
+      running_.fetch_add(1, std::memory_order_acq_rel);  // awake at different times, they begin at the same
+      while (running_.load(std::memory_order_acquire) < took_ns_.size()) std::this_thread::yield();
+      took_ns_[static_cast<std::size_t>(number)] = timed(worker);
     }
   }
 
-  const long count_;
-  std::atomic<std::uint64_t> round_{0};
-  std::atomic<std::size_t> finished_{0};
-  std::atomic<bool> over_{false};
+  static double timed(Worker& worker) {
+    using Clock = std::chrono::steady_clock;
+    worker.run(kUntimed);
+    const Clock::time_point begin = Clock::now();
+    long count = 0;
+    Clock::time_point now = begin;
+    for (; now < begin + kRoundTime; now = Clock::now()) {
+      worker.run(kBatch);
+      count += kBatch;
+    }
+    return std::chrono::duration<double, std::nano>(now - begin).count() / static_cast<double>(count);
+  }
+
+  std::vector<double> took_ns_;  ///< By each thread, an operation.
+  std::barrier<> meet_;          ///< Before and after each round, with whoever asks for it.
+  std::atomic<std::size_t> running_{0};
+  bool over_ = false;
   std::vector<std::thread> threads_;
 };
 
@@ -205,11 +218,11 @@ void print_table(cca::CUDAAllocator& native, cca::CUDAAllocator& ours) {
   std::printf("\nbars: 5x faster in each row; two threads on two streams do 1.6x of one\n");
 }
 
-int run_alone(cca::CUDAAllocator& allocator, const char* name, long count, int threads) {
-  for (Case what : kCases) {
+int run_alone(cca::CUDAAllocator& allocator, const char* name, long count) {
+  for (const Case& what : kCases) {
     if (std::strcmp(name, what.name) != 0) continue;
-    what.count = count;
-    Crew(allocator, what, threads).round();
+    c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool(false, 0));
+    Worker(allocator, what, 0).run(count);
     return 0;
   }
   std::fprintf(stderr, "cases:");
@@ -231,10 +244,8 @@ int main(int argc, char** argv) {
   cca::CUDAAllocator& ours = *cca::get();
   native.init(1);
   ours.init(1);
-  if (argc == 5 && std::strcmp(argv[1], "native") == 0)
-    return run_alone(native, argv[2], std::atol(argv[3]), std::atoi(argv[4]));
-  if (argc == 5 && std::strcmp(argv[1], "ours") == 0)
-    return run_alone(ours, argv[2], std::atol(argv[3]), std::atoi(argv[4]));
-  if (argc != 1) return std::fprintf(stderr, "usage: %s [native|ours CASE COUNT THREADS]\n", argv[0]), 2;
+  if (argc == 4 && std::strcmp(argv[1], "native") == 0) return run_alone(native, argv[2], std::atol(argv[3]));
+  if (argc == 4 && std::strcmp(argv[1], "ours") == 0) return run_alone(ours, argv[2], std::atol(argv[3]));
+  if (argc != 1) return std::fprintf(stderr, "usage: %s [native|ours CASE COUNT]\n", argv[0]), 2;
   print_table(native, ours);
 }
