@@ -8,8 +8,8 @@ add_test(NAME cli.run
   COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/run_test.py ${run_arguments} -v)
 set_tests_properties(cli.run PROPERTIES LABELS cli TIMEOUT 120)
 
-if(TARGET cistern_c10_cuda AND TARGET fake_cudart AND TARGET torch::torch_cuda)
-  add_dependencies(cistern_program cistern_c10_cuda)
+if(TARGET cistern_c10_host AND TARGET fake_cudart)
+  add_dependencies(cistern_program cistern_c10_cuda cistern_c10_host)
   list(APPEND run_arguments --fake-runtime $<TARGET_FILE:fake_cudart>:$<TARGET_FILE:fake_cuda>)
 endif()
 get_filename_component(site_packages ${CISTERN_TORCH} DIRECTORY)

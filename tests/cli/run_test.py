@@ -136,6 +136,7 @@ class Refuses(RunCase):
                             (["--preallocate", "-1"], "--preallocate: "), (["--trim", "idel"], "idle"),
                             (["--trim", "above_high_water"], "high_water:SIZE"), (["--devices", "gpu"], "gpu"),
                             (["--record", "a,b"], "comma"), (["--strategy", "preallocate"], "--preallocate or --limit"),
+                            (["--devices", "cpu,pined"], "use cpu, cuda or pinned"),
                             (["--limmit", "1GiB"], "limmit"), (["python3"], "python3")):
             with self.subTest(flags=flags):
                 self.refuses(says, flags)

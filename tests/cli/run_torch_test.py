@@ -135,9 +135,12 @@ class Serves(TorchCase):
 
 
 class ServesCuda(TorchCase):
-    def test_cuda_and_cpu_tensors_are_ours_each_under_the_limit(self):
+    def setUp(self):
+        super().setUp()
         if not SETTINGS.fake_runtime:
             self.skipTest("without the CUDA plug")
+
+    def test_cuda_and_cpu_tensors_are_ours_each_under_the_limit(self):
         out = self.output_of(["--devices", "cpu,cuda", "--limit", "64MiB"], ASK + textwrap.dedent("""
             import torch
             print("libcistern_c10_cuda" in open("/proc/self/maps").read(), torch.cuda.device_count())
@@ -151,6 +154,46 @@ class ServesCuda(TorchCase):
                     print(device, cistern.memory_info(device)["limit"])
             """), LD_PRELOAD=SETTINGS.fake_runtime)
         self.assertEqual(out.splitlines(), ["False 2", f"{4 * MIB} {4 * MIB} 12", f"cuda:1 {64 * MIB}", f"cpu {64 * MIB}"])
+
+    def test_pinned_memory_is_ours_when_it_is_named_with_limit_report_and_trace(self):
+        done = self.python(["--devices", "cuda,pinned", "--limit", "64MiB", "--report", "--record", "run.trace"],
+                           ASK + textwrap.dedent("""
+            import torch
+            kept = torch.empty(5 << 20, dtype=torch.uint8).pin_memory()
+            on_device = kept.cuda(non_blocking=True)
+            print(kept.is_pinned(), cistern.memory_info("pinned")["current"], cistern.memory_info(0)["current"])
+            try:
+                torch.empty(100 << 20, dtype=torch.uint8, pin_memory=True)
+            except torch.OutOfMemoryError as error:
+                print(str(error).splitlines()[0])
+            print("libcistern_c10_cpu" in open("/proc/self/maps").read())
+            """), LD_PRELOAD=SETTINGS.fake_runtime)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        first, error, on_cpu = done.stdout.splitlines()
+        self.assertEqual((first, on_cpu), (f"True {5 * MIB} {5 * MIB}", "False"))
+        self.assertRegex(error, "cistern: out of memory .*limit of 64 MiB")
+        self.assertRegex(done.stderr, r"\n pinned\n  requested +0 B now +5 MiB peak\n")
+        for device in ("cuda:0", "pinned"):
+            done = self.call(SETTINGS.program, "replay", "--json", "run.trace." + device)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertGreaterEqual(json.loads(done.stdout)["operations"], 1)
+
+    def test_pinned_memory_alone_and_what_is_not_named_stays_torchs(self):
+        for devices, served in (("pinned", (False, True)), ("cuda", (True, False))):
+            with self.subTest(devices=devices):
+                out = self.output_of(["--devices", devices], """
+                    import torch
+                    kept = [torch.empty(9, pin_memory=True), torch.empty(9, device="cuda")]
+                    maps = open("/proc/self/maps").read()
+                    print("libcistern_c10_cuda" in maps, "libcistern_c10_host" in maps)
+                    """, LD_PRELOAD=SETTINGS.fake_runtime)
+                self.assertEqual(out, "{} {}\n".format(*served))
+
+    def test_what_a_plug_refuses_ends_the_program_with_one_line_and_2(self):
+        done = self.python(["--devices", "pinned"], "import torch; torch.empty(9, pin_memory=True)",
+                           LD_PRELOAD=SETTINGS.fake_runtime, TF_GPU_HOST_MEM_LIMIT_IN_MB="lots")
+        self.check_one_line(done, 2, "TF_GPU_HOST_MEM_LIMIT_IN_MB='lots' is no number of mebibytes")
+        self.assertEqual(done.stderr.count("cistern: "), 1, done.stderr)
 
 
 class Refuses(TorchCase):

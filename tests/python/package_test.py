@@ -2,7 +2,7 @@
 """The Python package, installed by pip without a network into an environment that sees this build's torch. Exit code 77
 where that torch has no Python.
 
-    package_test.py --site-packages DIR --libraries DIR [arguments of unittest]
+    package_test.py --site-packages DIR --libraries DIR [--fake-runtime LIBCUDART:LIBCUDA] [arguments of unittest]
 """
 import argparse
 import os
@@ -14,7 +14,7 @@ import textwrap
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-SETTINGS = argparse.Namespace(site_packages="", libraries="")
+SETTINGS = argparse.Namespace(site_packages="", libraries="", fake_runtime="")  # Paths; the last a list.
 MIB = 1 << 20
 
 
@@ -27,7 +27,7 @@ def python_with_torch():
                                                           "PYTHONPATH": SETTINGS.site_packages}
 
 
-class Package(unittest.TestCase):
+class Installed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
@@ -62,6 +62,8 @@ class Package(unittest.TestCase):
         self.assertEqual(len(lines), len(calls), lines)
         return lines
 
+
+class Package(Installed):
     def test_the_installed_package_brings_its_libraries(self):
         self.assertEqual(self.output_of("""
             import pathlib
@@ -117,7 +119,7 @@ class Package(unittest.TestCase):
         before = self.errors_of(
             "cistern.memory_info()", "cistern.install(limt='1GiB')", "cistern.install(limit='banana')",
             "cistern.install(record='a,b')", "cistern.install(devices='tpu')", "cistern.install(record='/nonesuch/trace')")
-        for line, says in zip(before, ("nothing is installed", "the nearest is limit", "banana", "comma", "use cpu or cuda",
+        for line, says in zip(before, ("nothing is installed", "the nearest is limit", "banana", "comma", "use cpu, cuda or pinned",
                                        "/nonesuch/trace")):
             self.assertIn(says, line)
         after = self.errors_of("cistern.install()", "cistern.memory_info(0)", "cistern.trim('pinned')",
@@ -172,10 +174,55 @@ class Package(unittest.TestCase):
         self.assertRegex(done.stderr.splitlines()[-1], "ImportError: libcistern_c_abi.* is in none of /nonesuch")
 
 
+class OverTheFakeRuntime(Installed):
+    def setUp(self):
+        if not SETTINGS.fake_runtime:
+            self.skipTest("without the CUDA plug")
+
+    def on_cuda(self, script, **environment):
+        return self.output_of(script, LD_PRELOAD=SETTINGS.fake_runtime, **environment)
+
+    def test_every_kind_of_device_is_served_by_one_install(self):
+        out = self.on_cuda("""
+            cistern.install(strategy="growth", limit="64MiB", devices=("cpu", "cuda", "pinned"))
+            kept = [torch.empty(3 << 20, dtype=torch.uint8), torch.empty(5 << 20, dtype=torch.uint8, device="cuda:1"),
+                    torch.empty(7 << 20, dtype=torch.uint8, pin_memory=True)]
+            for device in ("cpu", 1, "pinned"):
+                print(cistern.memory_info(device)["current"] >> 20, cistern.memory_info(device)["limit"] >> 20)
+                try:
+                    torch.empty(99 << 20, dtype=torch.uint8, device=f"cuda:{device}" if device == 1 else "cpu",
+                                pin_memory=device == "pinned")
+                except torch.OutOfMemoryError as error:
+                    print("limit of 64 MiB" in str(error))
+            print(torch.cuda.memory_allocated(1) >> 20, torch.cuda.memory_stats(1)["reserved_bytes.all.current"] >> 20)
+            print("Allocated memory" in torch.cuda.memory_summary(1), len(torch.cuda.memory_snapshot()))
+            cistern.snapshot("cuda.pickle", 1)
+            del kept
+            print(cistern.trim("pinned") >> 20, cistern.trim(1) >> 20, cistern.memory_info(1)["reserved"])
+            """)
+        self.assertEqual(out, ["3 64", "True", "5 64", "True", "7 64", "True", "5 6", "True 1", "8 6 0"])
+
+    def test_what_cannot_be_installed_is_one_line(self):
+        lines = self.on_cuda("""
+            torch.empty(9, device="cuda")
+            for devices in ("cuda", ("pinned", "pinned")):
+                try:
+                    cistern.install(devices=devices)
+                except cistern.Error as error:
+                    print(error)
+            """)
+        self.assertEqual(len(lines), 2, lines)
+        self.assertIn("install before the first CUDA tensor", lines[0])
+        self.assertIn("pinned is served by cistern already", lines[1])
+        (line,) = self.errors_of("cistern.install(strategy='preallocate', devices='pinned')", LD_PRELOAD=SETTINGS.fake_runtime)
+        self.assertIn("needs a limit", line)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(add_help=False)
     for name in vars(SETTINGS):
-        parser.add_argument("--" + name.replace("_", "-"), type=os.path.abspath, required=True)
+        parser.add_argument("--" + name.replace("_", "-"), type=lambda paths: ":".join(map(os.path.abspath, paths.split(":"))),
+                            default="")
     rest = parser.parse_known_args(namespace=SETTINGS)[1]
     interpreter, environment_of_torch = python_with_torch()
     if subprocess.call([interpreter, "-c", "import torch"], env=environment_of_torch) != 0:

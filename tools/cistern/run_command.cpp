@@ -51,7 +51,7 @@ fs::path library_folder() {
 void check_devices(const RunArguments& arguments, const fs::path& libraries) {
   for (const std::string& device : arguments.devices) {
     const Plug* plug = find_plug(device.c_str());
-    if (plug == nullptr) throw UsageError("--devices: unknown device \"" + device + "\", use cpu or cuda");
+    if (plug == nullptr) throw UsageError("--devices: unknown device \"" + device + "\", use " + kPlugDevices);
     if (!fs::exists(libraries / plug->file)) {
       throw UsageError("--devices: this build of cistern has no plug for " + device + ": " +
                        (libraries / plug->file).string() + " does not exist");
@@ -101,8 +101,9 @@ std::string configuration_of(const RunArguments& arguments) {
   for (const auto& [key, value] : flags) add(key + ":" + value);
   const auto options = parse_config(text);
   if (!options) throw UsageError("the flags and CISTERN_CONF together: " + options.error().message);
-  const bool on_cpu = std::find(arguments.devices.begin(), arguments.devices.end(), "cpu") != arguments.devices.end();
-  if (on_cpu && options->strategy == Strategy::kPreallocate && options->preallocate == Amount{} && !options->limit) {
+  const bool on_host = std::any_of(arguments.devices.begin(), arguments.devices.end(),
+                                   [](const std::string& device) { return device != "cuda"; });
+  if (on_host && options->strategy == Strategy::kPreallocate && options->preallocate == Amount{} && !options->limit) {
     throw UsageError("strategy preallocate takes host memory: say how much with --preallocate or --limit");
   }
   return text;
@@ -146,7 +147,7 @@ CLI::App* add_run_command(CLI::App& app, RunArguments& arguments) {
   CLI::App* command = app.add_subcommand(
       "run", "Run a program with cistern under its torch tensors: cistern run [OPTIONS] -- COMMAND...");
   command->footer(kFooter);
-  command->add_option("--devices", arguments.devices, "Whose tensors: cpu, cuda, or both with a comma")
+  command->add_option("--devices", arguments.devices, "Whose tensors: cpu, cuda, pinned (host memory that devices reach), with commas between")
       ->delimiter(',')
       ->type_name("LIST")
       ->capture_default_str();
@@ -166,7 +167,7 @@ CLI::App* add_run_command(CLI::App& app, RunArguments& arguments) {
           "When idle memory goes back: keep_all (the default: when asked, or on a miss), idle, above_high_water")
       ->type_name("MODE");
   command
-      ->add_option("--record", arguments.record, "Write the trace of all events of the CPU there, for cistern replay")
+      ->add_option("--record", arguments.record, "Write the trace of all events there, of devices but the CPU to FILE.cuda:0 and such, for cistern replay")
       ->type_name("FILE");
   command->add_flag("--report", arguments.report,
                     "At the end of each process served, say on stderr what its memory was like");

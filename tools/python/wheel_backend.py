@@ -27,7 +27,7 @@ License: MIT
 Requires-Python: >=3.9
 """
 REQUIRED = ("c_abi", "registry", "c10_cpu")
-CUDA = ("c10_cuda",)  # Where torch has CUDA.
+CUDA = ("c10_cuda", "c10_host")  # Where torch has CUDA.
 
 
 def file_of(library):

@@ -72,7 +72,8 @@ def _device(device):
 
 
 def install(strategy=None, limit=None, devices=("cpu",), **options):
-    """Puts cistern under torch's tensors of each kind of device: "cpu", "cuda". Tensors that exist keep working.
+    """Puts cistern under torch's tensors of each kind of device: "cpu", "cuda" (before CUDA's first use), "pinned".
+    Tensors that exist keep working.
 
     `strategy` is "growth" (the default), "geometric" or "preallocate"; `limit` the most that may be reserved on each
     device; `options` are further keys of CISTERN_CONF: preallocate, headroom, trim, high_water, remap_slack, misuse,

@@ -34,6 +34,7 @@ PinnedAllocator::Parts& PinnedAllocator::parts() {
   const std::scoped_lock lock(making_mutex_);
   if (Parts* there = find_parts()) return *there;
   auto made = std::make_unique<Parts>(driver_, c10::cuda::current_device(), options_);
+  if (!options_.record.empty()) made->trace = std::make_unique<OwnTrace>(options_.record + ".pinned", made->core);
   register_device("pinned", made->core);
   parts_.store(made.get(), std::memory_order_release);
   return *made.release();
@@ -137,6 +138,10 @@ void PinnedAllocator::end_allocate_to_pool(c10::MempoolId_t id) {
 
 void PinnedAllocator::release_pool(c10::MempoolId_t id) {
   as_torch_errors([&] { parts().pools.release(id); });
+}
+
+void PinnedAllocator::end_trace() noexcept {
+  if (Parts* parts = find_parts(); parts != nullptr && parts->trace) parts->trace->end();
 }
 
 void PinnedAllocator::before_fork() {

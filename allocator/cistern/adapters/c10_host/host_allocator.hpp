@@ -10,6 +10,7 @@
 #include "cistern/adapters/c10_host/host_fences.hpp"
 #include "cistern/adapters/c10_host/host_pools.hpp"
 #include "cistern/adapters/c10_host/timed_source.hpp"
+#include "cistern/adapters/own_trace.hpp"
 #include "cistern/core/caching_allocator.hpp"
 
 namespace cistern {
@@ -42,12 +43,15 @@ class PinnedAllocator final : public at::HostAllocator {
   void after_fork();
   void after_fork_in_child();
 
+  void end_trace() noexcept;
+
  private:
   /// What needs a device.
   struct Parts {
     Parts(const DriverApi& driver, int device, const Options& options);
     TimedSource source;
     HostFences fences;
+    std::unique_ptr<OwnTrace> trace;  ///< Outlives core, whose end it is told of.
     CachingAllocator core;
     HostPools pools;
   };

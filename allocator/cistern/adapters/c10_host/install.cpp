@@ -76,6 +76,7 @@ void install_pinned(const Options& options) {
   at::setHostAllocator(c10::kCUDA, allocator, 255);
   pthread_atfork([] { installed.load()->before_fork(); }, [] { installed.load()->after_fork(); },
                  [] { installed.load()->after_fork_in_child(); });
+  if (!wanted.record.empty()) std::atexit([] { installed.load()->end_trace(); });
 }
 
 }  // namespace cistern

@@ -128,7 +128,7 @@ int cistern_install(const char* kind, const char* configuration) {
     const Plug* plug = find_plug(kind);
     if (plug == nullptr) {
       throw std::runtime_error("there is no kind of device '" + std::string(kind) +
-                               "' to install for; use cpu or cuda");
+                               "' to install for; use " + kPlugDevices);
     }
     char error[1024] = "";
     if (open_plug(*plug)(configuration, error, sizeof error) != kPlugInstalled) throw std::runtime_error(error);

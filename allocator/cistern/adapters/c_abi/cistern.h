@@ -21,7 +21,7 @@ const char* cistern_version(void);
  * thread's next failure. */
 const char* cistern_last_error(void);
 
-/* Puts cistern under torch's tensors of a kind, "cpu" or "cuda", with `configuration` as in CISTERN_CONF ("" for the
+/* Puts cistern under torch's tensors of a kind, "cpu", "cuda" or "pinned", with `configuration` as in CISTERN_CONF ("" for the
  * defaults); CISTERN_CONF itself is applied on top. torch has to be in the process. Fails when the kind is served by
  * cistern already. */
 int cistern_install(const char* kind, const char* configuration);

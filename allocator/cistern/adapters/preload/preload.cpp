@@ -25,7 +25,9 @@ namespace {
 using cistern::Plug;
 
 [[noreturn]] void give_up(const char* what) {
-  dprintf(STDERR_FILENO, "cistern: %s\n", what);
+  constexpr const char* kName = "cistern: ";
+  const bool named = strncmp(what, kName, strlen(kName)) == 0;
+  dprintf(STDERR_FILENO, "%s%s\n", named ? "" : kName, what);
   _exit(2);
 }
 
@@ -84,27 +86,31 @@ const char* path_of_library(void* address) {
   return _dl_find_object(address, &object) == 0 ? object.dlfo_link_map->l_name : "";
 }
 
-/// Waits for one of torch's libraries to call.
+bool in_process(const char* library) { return dlopen(library, RTLD_LAZY | RTLD_NOLOAD) != nullptr; }
+
+/// Waits for one of torch's libraries to call, and installs the plugs that it brings in.
 /// Cost: without locks; one search among the libraries of the process, and once installed, one load.
 /// Threads: one of those that call at once installs, the others go on without.
 class Trigger {
  public:
-  explicit constexpr Trigger(const Plug& plug) : plug_(plug) {}
+  explicit constexpr Trigger(const char* caller) : caller_(caller) {}
 
   void called_from(void* return_address) {
     if (done_.load(std::memory_order_acquire)) [[likely]] return;
     if (!in_library(return_address) || done_.exchange(true)) return;
-    if (wanted(plug_)) install(plug_);
+    for (const Plug& plug : cistern::kPlugs) {
+      if (strcmp(plug.caller, caller_) == 0 && wanted(plug) && in_process(plug.library)) install(plug);
+    }
   }
 
  private:
   bool in_library(void* address) const {
     const char* path = path_of_library(address);
     const char* slash = strrchr(path, '/');
-    return strcmp(slash == nullptr ? path : slash + 1, plug_.library) == 0;
+    return strcmp(slash == nullptr ? path : slash + 1, caller_) == 0;
   }
 
-  const Plug& plug_;
+  const char* const caller_;
   std::atomic<bool> done_{false};
 };
 
@@ -114,7 +120,7 @@ class Trigger {
 
 CISTERN_INTERPOSED int posix_memalign(void** block, std::size_t alignment, std::size_t bytes) noexcept {
   using Function = int(void**, std::size_t, std::size_t);
-  static constinit Trigger cpu{cistern::kCpuPlug};
+  static constinit Trigger cpu{cistern::kCpuPlug.caller};
   static constinit std::atomic<Function*> known{nullptr};
   cpu.called_from(__builtin_return_address(0));
   Function* function = known.load(std::memory_order_relaxed);
@@ -129,7 +135,7 @@ CISTERN_INTERPOSED int posix_memalign(void** block, std::size_t alignment, std::
 CISTERN_INTERPOSED int cudaGetDeviceCount(int* count) {
   using Function = int(int*);
   constexpr int kNoRuntime = 35;  // cudaErrorInsufficientDriver
-  static constinit Trigger cuda{cistern::kCudaPlug};
+  static constinit Trigger cuda{cistern::kCudaPlug.caller};
   void* const caller = __builtin_return_address(0);
   cuda.called_from(caller);
   void* function = dlsym(RTLD_NEXT, "cudaGetDeviceCount");
