@@ -3,14 +3,14 @@
 #include <ATen/ATen.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
+#include <stdexcept>
 
 #include <nlohmann/json.hpp>
 
 #include "cistern/observe/files.hpp"
-#include "models/mnist_cnn.hpp"
+#include "models/model_card.hpp"
 #include "models/tensor_file.hpp"
 
 namespace cistern::models {
@@ -19,29 +19,17 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kModel = "MnistCnn";
-constexpr const char* kFormat = "cistern-train 1";
+constexpr const char* kFormat = "cistern-train 2";
 constexpr const char* kGenerator = "generator_state";
 
-struct ParameterShape {
-  const char* name;
-  std::vector<std::int64_t> sizes;
-};
-
-const std::array<ParameterShape, 4>& parameter_shapes() {
-  static const std::array<ParameterShape, 4> shapes{{{"conv.weight", {kMnistFilters, 1, 3, 3}},
-                                                     {"conv.bias", {kMnistFilters}},
-                                                     {"dense.weight", {kMnistClasses, kMnistFeatures}},
-                                                     {"dense.bias", {kMnistClasses}}}};
-  return shapes;
-}
-
-// Calls visit(prefix of the name in the file, the list of tensors) for the three lists of a LearnedState.
+// Calls visit(prefix of the names in the file, the tensors) for the four parts of a LearnedState. The parameters'
+// empty prefix fits everything, so it comes last.
 template <class State, class Visit>
-void visit_lists(State& state, const Visit& visit) {
-  visit("", state.parameters);
+void visit_parts(State& state, const Visit& visit) {
   visit("adam.first.", state.first_moments);
   visit("adam.second.", state.second_moments);
+  visit("statistics.", state.statistics);
+  visit("", state.parameters);
 }
 
 json describe(const Checkpoint& checkpoint) {
@@ -51,6 +39,9 @@ json describe(const Checkpoint& checkpoint) {
           {"learning_rate", setup.learning_rate},
           {"seed", setup.seed},
           {"threads", setup.threads},
+          {"learning_rate_decay", setup.learning_rate_decay},
+          {"augmentation", setup.augmentation},
+          {"card", card_text(setup.card)},
           {"adam_steps", checkpoint.learned.adam_steps},
           {"epochs_done", checkpoint.epochs_done},
           {"batches_done", checkpoint.batches_done},
@@ -66,6 +57,9 @@ void restore(const json& progress, Checkpoint& checkpoint) {
   progress.at("learning_rate").get_to(setup.learning_rate);
   progress.at("seed").get_to(setup.seed);
   progress.at("threads").get_to(setup.threads);
+  progress.at("learning_rate_decay").get_to(setup.learning_rate_decay);
+  progress.at("augmentation").get_to(setup.augmentation);
+  setup.card = parse_card(progress.at("card").get<std::string>());
   progress.at("adam_steps").get_to(checkpoint.learned.adam_steps);
   progress.at("epochs_done").get_to(checkpoint.epochs_done);
   progress.at("batches_done").get_to(checkpoint.batches_done);
@@ -99,11 +93,12 @@ bool prepare_checkpoint_directory(const fs::path& directory) {
 
 void save_checkpoint(const fs::path& directory, const Checkpoint& checkpoint) {
   TensorFile content;
-  content.metadata = {{"format", kFormat}, {"model", kModel}, {"progress", describe(checkpoint).dump()}};
+  content.metadata = {{"format", kFormat},
+                      {"model", checkpoint.setup.card.model},
+                      {"progress", describe(checkpoint).dump()}};
   content.tensors[kGenerator] = checkpoint.generator_state;
-  visit_lists(checkpoint.learned, [&](const std::string& prefix, const std::vector<at::Tensor>& tensors) {
-    for (std::size_t i = 0; i < tensors.size(); ++i)
-      content.tensors[prefix + parameter_shapes()[i].name] = tensors[i];
+  visit_parts(checkpoint.learned, [&](const std::string& prefix, const NamedTensors& tensors) {
+    for (const auto& [name, tensor] : tensors) content.tensors[prefix + name] = tensor;
   });
   write_tensor_file(checkpoint_file(directory), content);
 }
@@ -112,28 +107,46 @@ Checkpoint load_checkpoint(const fs::path& directory) {
   const fs::path file = checkpoint_file(directory);
   const auto fail = [&](const std::string& what) { throw FileError(file.string(), what); };
   TensorFile content = read_tensor_file(file);
-  const std::string& model = metadata_of(content, "model");
-  if (model != kModel) fail("is a checkpoint of '" + model + "', not of " + kModel);
   const std::string& format = metadata_of(content, "format");
-  if (format != kFormat) fail("has the format '" + format + "'; this program reads '" + kFormat + "'");
-
+  if (format != kFormat) {
+    fail("is a checkpoint of '" + metadata_of(content, "model") + "' in the format '" + format +
+         "'; this program reads '" + kFormat + "'");
+  }
   Checkpoint checkpoint;
   try {
     restore(json::parse(metadata_of(content, "progress")), checkpoint);
   } catch (const json::exception&) {
     fail("does not say how far the training got");
+  } catch (const std::invalid_argument& error) {
+    fail(error.what());
   }
-  checkpoint.generator_state = content.tensors[kGenerator];
-  if (!checkpoint.generator_state.defined()) fail("lacks the state of the random generator");
-  visit_lists(checkpoint.learned, [&](const std::string& prefix, std::vector<at::Tensor>& tensors) {
-    for (const ParameterShape& shape : parameter_shapes()) {
-      tensors.push_back(content.tensors[prefix + shape.name]);
-      if (!tensors.back().defined() || tensors.back().sizes() != at::IntArrayRef(shape.sizes)) {
-        fail("lacks " + prefix + shape.name + ", or has it in another shape");
-      }
+  const auto generator = content.tensors.extract(kGenerator);
+  if (generator.empty()) fail("lacks the state of the random generator");
+  checkpoint.generator_state = generator.mapped();
+  visit_parts(checkpoint.learned, [&](const std::string& prefix, NamedTensors& tensors) {
+    for (auto next = content.tensors.begin(); next != content.tensors.end();) {
+      const auto entry = next++;
+      if (!entry->first.starts_with(prefix)) continue;
+      tensors[entry->first.substr(prefix.size())] = entry->second;
+      content.tensors.erase(entry);
     }
   });
   return checkpoint;
+}
+
+void check_tensors(const fs::path& directory, const LearnedState& loaded, const LearnedState& wanted) {
+  const auto check = [&](const std::string& prefix, const NamedTensors& found, const NamedTensors& expected) {
+    for (const auto& [name, tensor] : expected) {
+      const auto entry = found.find(name);
+      if (entry != found.end() && entry->second.sizes() == tensor.sizes()) continue;
+      throw FileError(checkpoint_file(directory).string(),
+                      "lacks " + prefix + name + ", or has it in another shape");
+    }
+  };
+  check("", loaded.parameters, wanted.parameters);
+  check("adam.first.", loaded.first_moments, wanted.first_moments);
+  check("adam.second.", loaded.second_moments, wanted.second_moments);
+  check("statistics.", loaded.statistics, wanted.statistics);
 }
 
 }  // namespace cistern::models

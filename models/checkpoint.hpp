@@ -5,10 +5,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
-#include <vector>
 
 #include "models/fused_mnist_cnn.hpp"
+#include "models/weights_file.hpp"
 
 namespace cistern::models {
 
@@ -19,14 +20,20 @@ struct TrainingSetup {
   double learning_rate = 0.0;
   std::uint64_t seed = 0;
   int threads = 0;
+  double learning_rate_decay = 1.0;  ///< The learning rate is multiplied by it after each epoch.
+  std::string augmentation = "none";
+  ModelCard card;  ///< The network, what it is fed, and its labels.
   friend bool operator==(const TrainingSetup&, const TrainingSetup&) = default;
 };
 
-/// MnistCnn's parameters in their order, with Adam's moments of each.
+using NamedTensors = std::map<std::string, at::Tensor>;
+
+/// A network's tensors by their names, with Adam's moments of each parameter.
 struct LearnedState {
-  std::vector<at::Tensor> parameters;
-  std::vector<at::Tensor> first_moments;
-  std::vector<at::Tensor> second_moments;
+  NamedTensors parameters;
+  NamedTensors first_moments;
+  NamedTensors second_moments;
+  NamedTensors statistics;  ///< Learned without gradients: batch norm's.
   std::int64_t adam_steps = 0;
 };
 
@@ -50,7 +57,11 @@ bool prepare_checkpoint_directory(const std::filesystem::path& directory);
 /// Atomic, as write_tensor_file. Fails with FileError.
 void save_checkpoint(const std::filesystem::path& directory, const Checkpoint& checkpoint);
 
-/// Fails with FileError: no checkpoint, damaged, or of another model.
+/// Fails with FileError: no checkpoint, damaged, or of another kind.
 Checkpoint load_checkpoint(const std::filesystem::path& directory);
+
+/// Fails with FileError where the directory's checkpoint, loaded, lacks a tensor that `wanted` has, or has it in
+/// another shape.
+void check_tensors(const std::filesystem::path& directory, const LearnedState& loaded, const LearnedState& wanted);
 
 }  // namespace cistern::models

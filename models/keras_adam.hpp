@@ -30,6 +30,7 @@ class KerasAdam {
   const std::vector<at::Tensor>& second_moments() const noexcept { return second_; }
   std::int64_t step_count() const noexcept { return step_count_; }
   void set_step_count(std::int64_t count) noexcept { step_count_ = count; }
+  void set_learning_rate(double rate) noexcept { learning_rate_ = rate; }
 
  private:
   double next_step_size();
