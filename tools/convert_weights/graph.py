@@ -31,7 +31,7 @@ class Chain:
         return bool(self.steps) and self.steps[0].kind == kind
 
     def take(self, kinds, wanted):
-        if not any([self.next_is(kind) for kind in kinds]):
+        if not any(self.next_is(kind) for kind in kinds):
             raise ConvertError(f"ends where MobileNetV2 has {wanted}" if not self.steps else
                                f"{self.steps[0].name} stands where MobileNetV2 has {wanted}")
         step = self.steps.pop(0)

@@ -1,10 +1,6 @@
 """MobileNetV2's layers in the order they run, under the names of cistern's weights file (torchvision's state_dict)."""
 import dataclasses
 
-import numpy as np
-
-from network import ConvertError
-
 # Expansion, channels, repeats, first stride; at width 1.
 STAGES = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
 BATCH_NORM = ("weight", "bias", "running_mean", "running_var")
@@ -85,11 +81,10 @@ def shapes(width, classes, folded):
 
 def width_of(network):
     """The width multiplier whose channels the file has; where several have the same channels, a published one."""
-    def matches(width):
-        return all(network.tensors[f"{layer.conv}.weight"].values.shape[0] == layer.outputs for layer in layers(width))
+    found = {name: tensor.values.shape[0] for name, tensor in network.tensors.items() if tensor.values.ndim == 4}
     published = [1.0, 1.4, 1.3, 0.75, 0.5, 0.35]
     for width in published + [hundredths / 100 for hundredths in range(5, 301)]:
-        if matches(width):
+        if all(found.get(f"{layer.conv}.weight", layer.outputs) == layer.outputs for layer in layers(width)):
             return width
     return 1.0  # The check of shapes will name the first tensor that differs.
 
@@ -97,21 +92,10 @@ def width_of(network):
 def check(network):
     """The card's entries for this model. Fails with ConvertError, naming the tensor that is missing, wrong or too many."""
     folded = "features.0.0.bias" in network.tensors
-    names = shapes(1.0, 1, folded)
-    for name in names:
-        if name not in network.tensors:
-            raise ConvertError(f"has no tensor for {name}")
-    for name, tensor in network.tensors.items():
-        if name not in names:
-            raise ConvertError(f"tensor {tensor.source} is not needed beside the others: {name}")
     width = width_of(network)
-    classes = len(network.tensors["classifier.1.bias"].values)
-    for name, shape in shapes(width, classes, folded).items():
-        tensor = network.tensors[name]
-        if tensor.values.shape != shape:
-            raise ConvertError(f"tensor {tensor.source} has shape {list(tensor.source_shape)}, which becomes "
-                               f"{list(tensor.values.shape)}; {name} wants {list(shape)}")
-        if not np.isfinite(tensor.values).all():
-            raise ConvertError(f"tensor {tensor.source} holds values that are no numbers")
-    return {"model": "mobilenet_v2", "width": width, "classes": classes, "channels": 3, "padding": network.padding or "same",
-            "epsilon": network.epsilon or 1e-3, "stem_stride": 2, "batch_norm": "folded" if folded else "separate"}
+    classifier = network.tensors.get("classifier.1.bias")
+    classes = len(classifier.values) if classifier is not None else 1001
+    network.check_shapes(shapes(width, classes, folded))
+    return {"model": "mobilenet_v2", "width": width, "classes": classes, "channels": 3,
+            "padding": network.padding or "same", "epsilon": network.epsilon or 1e-3, "stem_stride": 2,
+            "batch_norm": "folded" if folded else "separate"}

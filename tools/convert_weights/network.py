@@ -39,6 +39,7 @@ class Tensor:
 
 @dataclasses.dataclass
 class Network:
+    model: str = "mobilenet_v2"
     tensors: dict = dataclasses.field(default_factory=dict)  # cistern's name -> Tensor
     skipped: list = dataclasses.field(default_factory=list)  # (name in the file, why it is not needed)
     padding: str = None  # same unless the file says otherwise
@@ -63,6 +64,21 @@ class Network:
         if tensor is not None and tensor.values.shape[2:] == (1, 1):
             tensor.values = tensor.values.reshape(tensor.values.shape[:2])
 
+    def check_shapes(self, shapes):
+        """Fails with ConvertError unless there is exactly a tensor of each name and shape, of finite numbers."""
+        for name, tensor in self.tensors.items():
+            if name not in shapes:
+                raise ConvertError(f"tensor {tensor.source} belongs to no layer of {self.model}")
+        for name, shape in shapes.items():
+            if name not in self.tensors:
+                raise ConvertError(f"has no tensor for {name}")
+            tensor = self.tensors[name]
+            if tensor.values.shape != shape:
+                raise ConvertError(f"tensor {tensor.source} has shape {list(tensor.source_shape)}, which becomes "
+                                   f"{list(tensor.values.shape)}; {name} wants {list(shape)}")
+            if not np.isfinite(tensor.values).all():
+                raise ConvertError(f"tensor {tensor.source} holds values that are no numbers")
+
     def set_once(self, key, value, source):
         """Sets padding or epsilon, which must be one for the whole network."""
         before = getattr(self, key)
@@ -73,9 +89,10 @@ class Network:
     def set_size(self, shape):
         """Takes height, width, channels of the pictures; one that the file leaves open (None, -1) stays 224."""
         height, width, channels = (size if size and size > 0 else None for size in shape)
-        if height != width or channels != 3:
-            raise ConvertError(f"takes pictures of height, width, channels {list(shape)}, not square ones of 3 channels")
-        self.size = height or 224
+        wanted = 1 if self.model == "mnist_cnn" else 3
+        if height != width or channels != wanted:
+            raise ConvertError(f"takes pictures of height, width, channels {list(shape)}, not square ones of channels {wanted}")
+        self.size = height or self.size
 
     def set_range(self, lowest, highest):
         """Takes what black and white become; the small error of quantised borders is no range of its own."""
