@@ -2,7 +2,7 @@
 # Installs what building needs on Debian 12 or Ubuntu 22.04+; running it again costs a second.
 #   tools/setup.sh              compilers, libraries, and torch 2.11.0 in .venv (CPU: about 0.55 GB of download)
 #   tools/setup.sh --no-torch   without torch, for the presets dev, audit, asan and tsan
-#   tools/setup.sh --tests      also what the tests need, libtorch_cuda's libraries included (about 0.25 GB more)
+#   tools/setup.sh --tests      also what the tests need, libtorch_cuda's libraries included (about 0.3 GB more)
 #   tools/setup.sh --long       also what tools/test.sh --long needs
 #   tools/setup.sh --cuda       also the CUDA libraries that libtorch_cuda needs
 #   tools/setup.sh --convert    also .venv-convert, what tools/convert needs (about 50 MB; --tests brings it too)
@@ -25,7 +25,7 @@ for option in "$@"; do
 done
 
 packages=(cmake g++ ninja-build libcli11-dev nlohmann-json3-dev python3-venv zlib1g-dev)
-[ -z "$tests" ] || packages+=(clang-14 libbenchmark-dev libgmock-dev libgtest-dev python3 valgrind)
+[ -z "$tests" ] || packages+=(clang-14 dpkg-dev file libbenchmark-dev libgmock-dev libgtest-dev python3 valgrind)
 [ -z "$long" ] || packages+=(debootstrap libgoogle-perftools4)
 
 # Which wheels: torch's own libraries always; NVIDIA's only where the loader has no toolkit to take them from.
@@ -49,10 +49,16 @@ if [ ! -e "${CUDA_HOME:-/usr/local/cuda}/include/crt/host_defines.h" ]; then
     wheels+=(nvidia-cuda-crt==13.0.88)
 fi
 # What tools/convert reads files with, in an environment of its own.
-[ -z "$torch" ] || [ -z "$tests" ] || convert=yes
 convert_wheels=(numpy==2.4.6 safetensors==0.8.0 h5py==3.16.0 tflite==2.18.0 flatbuffers==25.12.19
     onnx==1.23.2 ml_dtypes==0.6.0 protobuf==7.36.2 typing-extensions==4.16.0)
-has_wheels() { local environment=$1; shift; [ -e "$environment/cistern-wheels" ] && grep -qxF -- "$*" "$environment/cistern-wheels"; }
+# Its tests write files with the packages that own the formats: keras and torchvision, and what these need.
+[ -z "$torch" ] || [ -z "$tests" ] || convert=yes convert_wheels+=(keras==3.15.1 absl-py==2.5.1 namex==0.1.0 optree==0.20.0
+    packaging==26.4 rich==15.0.0 torchvision==0.26.0 pillow==13.0.0 sympy==1.14.0 mpmath==1.4.1 networkx==3.6.1 filelock==4.3.1
+    jinja2==3.1.6 markupsafe==3.0.4 fsspec==2026.9.0)
+has_wheels() {  # <environment> <options of pip and wheels>
+    local environment=$1; shift
+    [ -e "$environment/cistern-wheels" ] && grep -qxF -- "$*" "$environment/cistern-wheels"
+}
 [ ${#wheels[@]} -eq 0 ] || has_wheels .venv "${pip_options[@]}" "${wheels[@]}" || install_torch=yes
 [ -z "$convert" ] || has_wheels .venv-convert --no-deps "${convert_wheels[@]}" || install_convert=yes
 

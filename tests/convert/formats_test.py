@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Every format that tools/convert reads without TensorFlow, from files that the format's own package wrote here."""
+import hashlib
+import unittest
+import warnings
+
+
+import support
+from support import NPZ, SHARED, Case, convert, forward, needs_shared, torch
+
+MINUS_ONE_TO_ONE = ([0.5] * 3, [0.5] * 3)
+IMAGENET = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+TFLITE = SHARED / "tf2_mobilenet_v2_1.0_224_ptq.tflite"
+
+
+def range_of(card):
+    return card["preprocessing"]["mean"], card["preprocessing"]["std"]
+
+
+@needs_shared
+class GivenFiles(Case):
+    def test_the_npz_computes_the_reference_logits(self):
+        card, tensors = self.converted(NPZ)
+        self.assert_close(forward(card, tensors, support.pictures()), support.reference_logits(), 1e-4)
+
+    def test_the_quantised_tflite_file_says_the_same_top_1_of_the_five_pictures(self):
+        card, tensors = self.converted(TFLITE)
+        found = forward(card, tensors, support.pictures())
+        self.assertEqual(found.argmax(1).tolist(), support.reference_logits().argmax(1).tolist())
+        self.assertEqual(range_of(card), MINUS_ONE_TO_ONE)
+
+    def test_the_card_says_where_the_weights_come_from_and_what_they_are(self):
+        card, _ = self.converted(TFLITE, "--origin", "google-coral, Apache-2.0")
+        labels = card.pop("labels")
+        self.assertEqual((len(labels), labels[0], labels[1]), (1001, "background", "tench"))
+        self.assertEqual(card, {
+            "model": "mobilenet_v2", "width": 1.0, "classes": 1001, "channels": 3, "padding": "same", "epsilon": 0.001,
+            "stem_stride": 2, "batch_norm": "folded", "origin": "google-coral, Apache-2.0",
+            "preprocessing": {"size": 224, "channels": 3, "mean": [0.5] * 3, "std": [0.5] * 3},
+            "source_sha256": hashlib.sha256(TFLITE.read_bytes()).hexdigest()})
+
+    def test_every_tensor_is_listed_with_its_source(self):
+        result = convert(NPZ, self.folder / "listed.safetensors")
+        lines = result.stdout.splitlines()
+        self.assertIn("expanded_conv_depthwise_depthwise/weight [1, 3, 3, 32] -> features.1.conv.0.0.weight [32, 1, 3, 3]", lines)
+        self.assertEqual(sum(" -> " in line for line in lines), 106)
+
+    def test_the_file_says_the_sha256_of_its_data_in_the_order_of_their_names(self):
+        _, tensors = self.converted(NPZ)
+        data = hashlib.sha256(b"".join(tensors[name].numpy().tobytes() for name in sorted(tensors)))
+        with support.safe_open(self.folder / "out.safetensors", "pt") as file:
+            self.assertEqual(file.metadata()["sha256"], data.hexdigest())
+
+
+@needs_shared
+class Torchvision(Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        import torchvision
+        cls.model = torchvision.models.mobilenet_v2(num_classes=1001).eval()
+        tensors = support.unfolded(support.folded_weights(), 1e-5)
+        cls.model.load_state_dict({name: torch.from_numpy(values) for name, values in tensors.items()}, strict=False)
+        normalise = torchvision.transforms.Normalize(*IMAGENET)
+        cls.input = normalise(torch.from_numpy(support.pictures()).permute(0, 3, 1, 2) / 255)
+        with torch.inference_mode():
+            cls.logits = cls.model(cls.input).numpy()
+
+    def check(self, file, batch_norm):
+        card, tensors = self.converted(file)
+        self.assertEqual((card["padding"], card["batch_norm"], range_of(card)), ("symmetric", batch_norm, IMAGENET))
+        self.assert_close(forward(card, tensors, support.pictures()), self.logits, 1e-4)
+        return card
+
+    def test_a_state_dict_computes_what_torchvision_computes(self):
+        torch.save(self.model.state_dict(), self.folder / "model.pth")
+        self.assertEqual(self.check(self.folder / "model.pth", "separate")["epsilon"], 1e-5)
+
+    def test_a_state_dict_of_the_old_file_format_within_a_training_checkpoint_does_too(self):
+        state = {f"module.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        torch.save({"epoch": 3, "state_dict": state}, self.folder / "old.pth", _use_new_zipfile_serialization=False)
+        self.check(self.folder / "old.pth", "separate")
+
+    def export(self, name, **options):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # This exporter is to go; it is the one that needs no more packages.
+            torch.onnx.export(self.model, self.input[:1], self.folder / name, dynamo=False, **options)
+        return self.folder / name
+
+    def test_onnx_as_torch_exports_it_computes_what_torchvision_computes(self):
+        self.check(self.export("folded.onnx"), "folded")
+
+    def test_onnx_with_batch_norm_and_any_number_of_pictures_does_too(self):
+        file = self.export("separate.onnx", training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False,
+                           input_names=["pictures"], dynamic_axes={"pictures": [0]})
+        self.assertEqual(self.check(file, "separate")["epsilon"], 1e-5)
+
+
+@needs_shared
+class Onnx(Case):
+    def test_a_graph_as_tensorflow_s_converters_write_it_computes_the_reference_logits(self):
+        import onnx_graph
+        onnx_graph.save(self.folder / "tf.onnx", support.unfolded(support.folded_weights(), 1e-3))
+        card, tensors = self.converted(self.folder / "tf.onnx")
+        self.assertEqual((card["padding"], card["epsilon"], range_of(card)), ("same", 0.001, MINUS_ONE_TO_ONE))
+        self.assert_close(forward(card, tensors, support.pictures()), support.reference_logits(), 1e-4)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,51 @@
+"""Writes MobileNetV2 as an ONNX graph in the manner of TensorFlow's converters: padding SAME, batch norm apart, MatMul + Add."""
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+import mobilenet_v2
+
+
+class Graph:
+    def __init__(self, tensors):
+        self.nodes, self.initializers, self.tensors = [], [], tensors
+
+    def constant(self, name, values):
+        self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
+        return name
+
+    def add(self, operation, inputs, **attributes):
+        output = f"{operation}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operation, inputs, [output], name=output, **attributes))
+        return output
+
+    def convolution(self, layer, values):
+        weight = self.constant(f"{layer.slim}/weights", self.tensors[f"{layer.conv}.weight"])
+        values = self.add("Conv", [values, weight], auto_pad="SAME_UPPER", strides=[layer.stride] * 2,
+                          group=layer.outputs if layer.depthwise else 1)
+        norm = [self.constant(f"{layer.slim}/{part}", self.tensors[f"{layer.norm}.{part}"]) for part in mobilenet_v2.BATCH_NORM]
+        return self.add("BatchNormalization", [values, *norm], epsilon=1e-3)
+
+
+def save(path, tensors):
+    graph = Graph(tensors)
+    zero, six = graph.constant("zero", np.float32(0)), graph.constant("six", np.float32(6))
+    values = graph.add("Transpose", ["pictures"], perm=[0, 3, 1, 2])
+    for layer in mobilenet_v2.layers(1.0):
+        if layer.opens_block:
+            shortcut = values
+        values = graph.convolution(layer, values)
+        if not layer.linear:
+            values = graph.add("Clip", [values, zero, six])
+        if layer.residual:
+            values = graph.add("Add", [shortcut, values])
+    values = graph.add("GlobalAveragePool", [values])
+    values = graph.add("Flatten", [values])
+    values = graph.add("MatMul", [values, graph.constant("Logits/weights", tensors["classifier.1.weight"].T)])
+    values = graph.add("Add", [values, graph.constant("Logits/biases", tensors["classifier.1.bias"])])
+    values = graph.add("Softmax", [values])
+    pictures = helper.make_tensor_value_info("pictures", TensorProto.FLOAT, ["n", 224, 224, 3])
+    result = helper.make_tensor_value_info(values, TensorProto.FLOAT, ["n", 1001])
+    model = helper.make_model(helper.make_graph(graph.nodes, "mobilenet_v2", [pictures], [result], graph.initializers))
+    onnx.checker.check_model(model)
+    onnx.save(model, path)
