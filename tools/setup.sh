@@ -25,7 +25,8 @@ for option in "$@"; do
 done
 
 packages=(cmake g++ ninja-build libcli11-dev nlohmann-json3-dev python3-venv zlib1g-dev)
-[ -z "$tests" ] || packages+=(clang-14 dpkg-dev file libbenchmark-dev libgmock-dev libgtest-dev python3 valgrind)
+[ -z "$torch" ] || packages+=(libopencv-imgcodecs-dev)
+[ -z "$tests" ] || packages+=(clang-14 dataset-fashion-mnist dpkg-dev file libbenchmark-dev libgmock-dev libgtest-dev python3 valgrind)
 [ -z "$long" ] || packages+=(debootstrap libgoogle-perftools4)
 
 # Which wheels: torch's own libraries always; NVIDIA's only where the loader has no toolkit to take them from.
