@@ -5,7 +5,10 @@ import unittest
 import warnings
 
 
+import numpy as np
+
 import support
+import tflite_graph
 from support import NPZ, SHARED, Case, convert, forward, needs_shared, torch
 
 MINUS_ONE_TO_ONE = ([0.5] * 3, [0.5] * 3)
@@ -50,6 +53,30 @@ class GivenFiles(Case):
         data = hashlib.sha256(b"".join(tensors[name].numpy().tobytes() for name in sorted(tensors)))
         with support.safe_open(self.folder / "out.safetensors", "pt") as file:
             self.assertEqual(file.metadata()["sha256"], data.hexdigest())
+
+
+@needs_shared
+class Tflite(Case):
+    def test_a_float_file_computes_the_reference_logits(self):
+        tflite_graph.save(self.folder / "float.tflite", support.folded_weights())
+        card, tensors = self.converted(self.folder / "float.tflite")
+        self.assertEqual(range_of(card), MINUS_ONE_TO_ONE)
+        self.assert_close(forward(card, tensors, support.pictures()), support.reference_logits(), 1e-4)
+
+    def test_float16_weights_are_widened(self):
+        weights = support.folded_weights()
+        tflite_graph.save(self.folder / "half.tflite", weights, stored="float16")
+        _, tensors = self.converted(self.folder / "half.tflite")
+        for name in ("features.0.0.weight", "features.3.conv.1.0.weight", "classifier.1.weight"):
+            self.assert_close(tensors[name], weights[name].astype("float16").astype("float32"), 0)
+
+    def test_one_scale_and_zero_point_for_a_whole_tensor_are_taken_into_account(self):
+        weights = support.folded_weights()
+        tflite_graph.save(self.folder / "uint8.tflite", weights, stored="uint8")
+        _, tensors = self.converted(self.folder / "uint8.tflite")
+        for name in ("features.0.0.weight", "features.3.conv.1.0.weight", "classifier.1.weight"):
+            codes, scale, zero = tflite_graph.quantised(weights[name])
+            self.assert_close(tensors[name], (codes.astype("float64") - zero) * np.float32(scale), 1e-6)
 
 
 @needs_shared

@@ -27,11 +27,11 @@ class Graph:
         return self.add("BatchNormalization", [values, *norm], epsilon=1e-3)
 
 
-def save(path, tensors):
+def model(tensors, width=1.0):
     graph = Graph(tensors)
     zero, six = graph.constant("zero", np.float32(0)), graph.constant("six", np.float32(6))
     values = graph.add("Transpose", ["pictures"], perm=[0, 3, 1, 2])
-    for layer in mobilenet_v2.layers(1.0):
+    for layer in mobilenet_v2.layers(width):
         if layer.opens_block:
             shortcut = values
         values = graph.convolution(layer, values)
@@ -45,7 +45,9 @@ def save(path, tensors):
     values = graph.add("Add", [values, graph.constant("Logits/biases", tensors["classifier.1.bias"])])
     values = graph.add("Softmax", [values])
     pictures = helper.make_tensor_value_info("pictures", TensorProto.FLOAT, ["n", 224, 224, 3])
-    result = helper.make_tensor_value_info(values, TensorProto.FLOAT, ["n", 1001])
-    model = helper.make_model(helper.make_graph(graph.nodes, "mobilenet_v2", [pictures], [result], graph.initializers))
-    onnx.checker.check_model(model)
-    onnx.save(model, path)
+    result = helper.make_tensor_value_info(values, TensorProto.FLOAT, ["n", len(tensors["classifier.1.bias"])])
+    return helper.make_model(helper.make_graph(graph.nodes, "mobilenet_v2", [pictures], [result], graph.initializers))
+
+
+def save(path, tensors, width=1.0):
+    onnx.save(model(tensors, width), path)

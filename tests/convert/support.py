@@ -1,6 +1,6 @@
 """What the converter's tests share: running it, weights to convert, and what a weights file computes.
 
-Run with the converter's own interpreter; torch is the project's, at TORCH_SITE.
+Run with the converter's own interpreter; torch is the project's, or where CISTERN_TORCH says.
 """
 import functools
 import json
@@ -14,14 +14,15 @@ import unittest
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TORCH_SITE = pathlib.Path(os.environ["CISTERN_TORCH"]).parent
-sys.path.append(str(TORCH_SITE))
 sys.path.append(str(ROOT / "tools" / "convert_weights"))
 
+import network  # noqa: E402
+import read_torch  # noqa: E402
+
 try:
-    import torch  # noqa: E402
-except ImportError as error:
-    print(f"skipped: {TORCH_SITE} holds no torch for this Python: {error}")
+    torch = read_torch.import_torch()
+except network.ConvertError as error:
+    print(f"skipped: {error}")
     sys.exit(77)
 from safetensors import safe_open  # noqa: E402
 
@@ -118,11 +119,11 @@ def folded_weights():
     return {name: tensor.values for name, tensor in read_npz.read(NPZ).tensors.items()}
 
 
-def unfolded(folded, epsilon, seed=7):
+def unfolded(folded, epsilon, seed=7, width=1.0):
     """The same network with batch norms of made-up statistics taken out of its weights."""
     draw = np.random.default_rng(seed)
     tensors = {name: values for name, values in folded.items() if name.startswith("classifier")}
-    for layer in mobilenet_v2.layers(1.0):
+    for layer in mobilenet_v2.layers(width):
         count = folded[f"{layer.conv}.bias"].size
         gamma, variance = draw.uniform(0.5, 2, count), draw.uniform(0.3, 3, count)
         mean = draw.normal(0, 0.5, count)

@@ -46,8 +46,13 @@ def report(network, card):
           + ", ".join(f"{key} {card[key]}" for key in keys))
 
 
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"convert: {message} (see --help)\n")
+
+
 def main():
-    parser = argparse.ArgumentParser(prog="convert", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = Parser(prog="convert", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("file", type=pathlib.Path, metavar="FILE")
     parser.add_argument("out", type=pathlib.Path, metavar="OUT", help="the weights file to write, x.safetensors")
     parser.add_argument("--labels", type=pathlib.Path, help="names of the classes, one a line (ImageNet's need none)")

@@ -23,7 +23,7 @@ def parsing(what):
     """Foreign parsers fail with anything, struct.error to KeyError; whatever it is, the file is no `what`."""
     try:
         yield
-    except (ConvertError, OSError, MemoryError):
+    except ConvertError:
         raise
     except Exception as error:
         reason = " ".join(str(error).split())[:160] or type(error).__name__

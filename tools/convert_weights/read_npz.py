@@ -7,7 +7,7 @@ from network import ConvertError, Network, parsing
 
 def read(path):
     with parsing("NumPy archive"):
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     network = Network(origin="NumPy archive of a TF-slim MobileNetV2, batch norm folded")
     targets = {"Logits_Conv2d_1c_1x1_Conv2D": ("classifier.1", "OHWI")}

@@ -23,7 +23,7 @@ def read(path):
         if model.SubgraphsLength() != 1:
             raise ConvertError(f"has {model.SubgraphsLength()} graphs, MobileNetV2 is one")
         file = File(model)
-        steps = file.steps()
+        steps = list(file.steps())
         network = Network(origin="TFLite file of a MobileNetV2")
         file.describe_input(network)
     graph.assemble(steps, file.subgraph.Inputs(0), network)

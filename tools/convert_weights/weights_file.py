@@ -1,9 +1,9 @@
 """The weights file: safetensors whose metadata hold cistern's card and the sha256 of the data."""
+import errno
 import hashlib
 import json
 import os
 import pathlib
-import tempfile
 
 import safetensors.numpy
 
@@ -19,7 +19,10 @@ def labels_for(card, path):
     """The lines of `path`, if given; digits; ImageNet's names with or without the background in front."""
     classes = card["classes"]
     if path is not None:
-        labels = path.read_text(encoding="utf-8").splitlines()
+        try:
+            labels = path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError as error:
+            raise ConvertError(f"was given labels, {path}, that are no UTF-8 text: {error}") from error
         if len(labels) != classes:
             raise ConvertError(f"has {classes} classes, but {path} has {len(labels)} lines")
         return labels
@@ -42,20 +45,21 @@ def card_of(network, source_sha256, labels_path):
 
 
 def write(path, network, card):
-    """Replaces `path` in one step, or leaves it as it was."""
+    """Replaces `path`, a file, in one step, or leaves it as it was."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "is no file that could be replaced", str(path))
     arrays = {name: tensor.values for name, tensor in sorted(network.tensors.items())}
     data = hashlib.sha256()
     for values in arrays.values():
         data.update(values.tobytes())
     content = safetensors.numpy.save(arrays, {"cistern": json.dumps(card), "sha256": data.hexdigest()})
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
+    temporary = path.with_name(f"{path.name}.tmp")
     try:
-        with open(descriptor, "wb") as file:
+        with open(temporary, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
         os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) if isinstance(error, OSError) else error
