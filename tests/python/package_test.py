@@ -5,13 +5,18 @@ where that torch has no Python.
     package_test.py --site-packages DIR --libraries DIR [--fake-runtime LIBCUDART:LIBCUDA] [arguments of unittest]
 """
 import argparse
+import base64
+import hashlib
 import os
 import pathlib
+import platform
+import re
 import subprocess
 import sys
 import tempfile
 import textwrap
 import unittest
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SETTINGS = argparse.Namespace(site_packages="", libraries="", fake_runtime="")  # Paths; the last a list.
@@ -27,19 +32,25 @@ def python_with_torch():
                                                           "PYTHONPATH": SETTINGS.site_packages}
 
 
-class Installed(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
-        base, cls.environment = python_with_torch()
-        subprocess.run([base, "-m", "venv", str(cls.folder / "venv")], check=True, env=cls.environment)
-        cls.interpreter = str(cls.folder / "venv" / "bin" / "python")
-        subprocess.run([cls.interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-                        "--no-build-isolation", str(ROOT / "tools" / "python")], check=True,
-                       env={**cls.environment, "CISTERN_LIBRARY_DIR": SETTINGS.libraries})
+def setUpModule():
+    """Builds the wheel, and installs it into an environment of its own."""
+    folder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(folder.cleanup)
+    Installed.folder = pathlib.Path(folder.name)
+    base, Installed.environment = python_with_torch()
+    subprocess.run([base, "-m", "venv", str(Installed.folder / "venv")], check=True, env=Installed.environment)
+    Installed.interpreter = str(Installed.folder / "venv" / "bin" / "python")
 
+    def pip(*arguments):
+        subprocess.run([Installed.interpreter, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments],
+                       check=True, env={**Installed.environment, "CISTERN_LIBRARY_DIR": SETTINGS.libraries})
+
+    pip("wheel", "--no-build-isolation", "--no-deps", "--wheel-dir", folder.name, str(ROOT / "tools" / "python"))
+    (Installed.wheel,) = Installed.folder.glob("*.whl")
+    pip("install", str(Installed.wheel))
+
+
+class Installed(unittest.TestCase):
     def python(self, script, **environment):
         return subprocess.run([self.interpreter, "-c", "import torch, cistern\n" + textwrap.dedent(script)],
                               cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
@@ -64,6 +75,30 @@ class Installed(unittest.TestCase):
 
 
 class Package(Installed):
+    def test_the_wheel_holds_the_package_its_libraries_and_nothing_else(self):
+        wheel = zipfile.ZipFile(self.wheel)
+        version = self.output_of("print(cistern.__version__)")[0]
+        self.assertEqual(self.wheel.name, f"cistern-{version}-py3-none-linux_{platform.machine()}.whl")
+        plugs = ["c_abi", "c10_cpu", "registry"] + (["c10_cuda", "c10_host"] if SETTINGS.fake_runtime else [])
+        information = [f"cistern-{version}.dist-info/{name}" for name in ("LICENSE", "METADATA", "WHEEL", "RECORD")]
+        self.assertEqual(sorted(wheel.namelist()), sorted(
+            ["cistern/__init__.py", *(f"cistern/lib/libcistern_{plug}.so.0.1" for plug in plugs), *information]))
+        for row in wheel.read(information[-1]).decode().splitlines()[:-1]:
+            name, digest, size = row.split(",")
+            data = wheel.read(name)
+            expected = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            self.assertEqual((digest, size), ("sha256=" + expected, str(len(data))))
+        for name in wheel.namelist():
+            needed = re.findall(r"NEEDED.*\[(.*)\]", self.readelf(wheel, name)) if "/lib/" in name else []
+            strange = [library for library in needed if not re.fullmatch(
+                r"(ld-linux.*|lib(c|m|gcc_s|stdc\+\+|z|cistern_registry|c10|c10_cuda|torch_cpu)\.so(\.[0-9.]+)?)", library)]
+            self.assertEqual(strange, [], name)
+
+    def readelf(self, wheel, name):
+        wheel.extract(name, self.folder / "unpacked")
+        return subprocess.run(["readelf", "-d", str(self.folder / "unpacked" / name)], stdout=subprocess.PIPE, check=True,
+                              universal_newlines=True).stdout
+
     def test_the_installed_package_brings_its_libraries(self):
         self.assertEqual(self.output_of("""
             import pathlib
