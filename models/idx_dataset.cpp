@@ -14,6 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kImages = "-images-idx3-ubyte";
+constexpr const char* kLabels = "-labels-idx1-ubyte";
 // The magic number holds the element type (8: unsigned byte) and the number of dimensions.
 constexpr std::uint32_t kLabelMagic = 0x0801;
 constexpr std::uint32_t kImageMagic = 0x0803;
@@ -78,26 +80,19 @@ fs::path find_file(const fs::path& directory, const std::string& name) {
 }
 
 LabelledImages load_split(const fs::path& directory, const std::string& prefix) {
-  const fs::path image_file = find_file(directory, prefix + "-images-idx3-ubyte");
-  const fs::path label_file = find_file(directory, prefix + "-labels-idx1-ubyte");
-  const at::Tensor images = read_idx_images(image_file);
-  const at::Tensor labels = read_idx_labels(label_file);
+  const auto [images, labels] = load_idx_pair(directory, prefix);
   if (images.size(1) != kMnistSide || images.size(2) != kMnistSide) {
-    throw FileError(image_file.string(), "its images are " + std::to_string(images.size(1)) + "x" +
-                                             std::to_string(images.size(2)) +
-                                             ", not 28x28; the network reads MNIST only");
-  }
-  if (images.size(0) != labels.size(0)) {
-    throw FileError(label_file.string(), "holds " + std::to_string(labels.size(0)) + " labels for the " +
-                                             std::to_string(images.size(0)) + " images of " +
-                                             image_file.filename().string());
+    throw FileError(find_file(directory, prefix + kImages).string(),
+                    "its images are " + std::to_string(images.size(1)) + "x" + std::to_string(images.size(2)) +
+                        ", not 28x28; the network reads MNIST only");
   }
   const auto* first = labels.const_data_ptr<std::uint8_t>();
   const auto* bad =
       std::find_if(first, first + labels.numel(), [](std::uint8_t label) { return label >= kMnistClasses; });
   if (bad != first + labels.numel()) {
-    throw FileError(label_file.string(), "label " + std::to_string(bad - first) + " is " +
-                                             std::to_string(*bad) + "; MNIST's labels are 0 to 9");
+    throw FileError(find_file(directory, prefix + kLabels).string(),
+                    "label " + std::to_string(bad - first) + " is " + std::to_string(*bad) +
+                        "; MNIST's labels are 0 to 9");
   }
   return {images.unsqueeze(1).to(at::kFloat).div_(255.0), labels.to(at::kLong)};
 }
@@ -122,6 +117,29 @@ at::Tensor read_idx_labels(const fs::path& file) {
   at::Tensor labels = at::empty({reader.read_dimension("labels", kMostItems)}, at::kByte);
   reader.read_rest(labels);
   return labels;
+}
+
+bool holds_idx(const fs::path& directory) {
+  std::error_code error;
+  const fs::path file = directory / ("train" + std::string(kImages));
+  return fs::exists(file, error) || fs::exists(file.string() + ".gz", error);
+}
+
+IdxPair load_idx_pair(const fs::path& directory, const std::string& prefix) {
+  const fs::path image_file = find_file(directory, prefix + kImages);
+  const fs::path label_file = find_file(directory, prefix + kLabels);
+  const IdxPair pair{read_idx_images(image_file), read_idx_labels(label_file)};
+  if (pair.images.size(0) != pair.labels.size(0)) {
+    throw FileError(label_file.string(), "holds " + std::to_string(pair.labels.size(0)) + " labels for the " +
+                                             std::to_string(pair.images.size(0)) + " images of " +
+                                             image_file.filename().string());
+  }
+  return pair;
+}
+
+int largest_label(const at::Tensor& labels) {
+  const auto* first = labels.const_data_ptr<std::uint8_t>();
+  return *std::max_element(first, first + labels.numel());
 }
 
 Mnist load_mnist(const fs::path& directory) {

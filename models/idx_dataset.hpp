@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
+#include <string>
 
 namespace cistern::models {
 
@@ -23,6 +24,22 @@ at::Tensor read_idx_images(const std::filesystem::path& file);
 
 /// Shapes: [n] uint8 of an IDX label file. Fails as read_idx_images does.
 at::Tensor read_idx_labels(const std::filesystem::path& file);
+
+/// As the files have them.
+struct IdxPair {
+  at::Tensor images;  ///< [n, rows, columns] uint8
+  at::Tensor labels;  ///< [n] uint8
+};
+
+/// Whether a directory seems to hold such files.
+bool holds_idx(const std::filesystem::path& directory);
+
+/// Reads PREFIX-images-idx3-ubyte[.gz] and PREFIX-labels-idx1-ubyte[.gz] of a directory. Fails with FileError also
+/// where images and labels differ in number.
+IdxPair load_idx_pair(const std::filesystem::path& directory, const std::string& prefix);
+
+/// Requires at least one.
+int largest_label(const at::Tensor& labels);
 
 /// Reads {train,t10k}-{images-idx3,labels-idx1}-ubyte[.gz] of a directory. Fails with FileError also where
 /// images are not 28x28, a label is above 9, or images and labels differ in number.

@@ -1,9 +1,10 @@
-// cistern-train: trains the MNIST network through cistern and says what memory it took.
+// cistern-train: trains a network through cistern and says what memory it took.
 #include <iostream>
 
 #include "apps/common/cli.hpp"
 #include "apps/train/compare.hpp"
 #include "apps/train/console.hpp"
+#include "apps/train/evaluate.hpp"
 #include "apps/train/options.hpp"
 #include "apps/train/results.hpp"
 #include "apps/train/trainer.hpp"
@@ -33,14 +34,25 @@ int train(const TrainOptions& options) {
   return 0;
 }
 
+int evaluate(const TrainOptions& options) {
+  const Evaluation evaluation = run_evaluation(options);
+  if (options.json) {
+    std::cout << json_text(evaluation) << '\n';
+  } else {
+    print_evaluation(std::cout, evaluation);
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Trains a small convolutional network on MNIST through cistern's allocator.", "cistern-train");
+  CLI::App app("Trains the MNIST network of the Keras example, or MobileNetV2, through cistern's allocator.", "cistern-train");
   TrainOptions options;
   add_options(app, options);
   return cistern::apps::run_program(app, argc, argv, [&] {
     check_options(options);
+    if (!options.evaluate.empty()) return evaluate(options);
     return options.compare.empty() ? train(options) : compare(options);
   });
 }

@@ -8,47 +8,42 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cistern/core/config.hpp"
+#include "apps/common/memory_options.hpp"
 
 namespace cistern::train {
-
-/// A strategy by name; "system" leaves torch's own allocator in place.
-inline constexpr const char* kSystem = "system";
 
 /// The loops (learner.hpp).
 inline constexpr const char* kTunedLoop = "tuned";
 inline constexpr const char* kPlainLoop = "plain";
 
-/// What sizes are meant for.
-enum class TrainedOn { kCpu, kCuda };
-
 struct TrainOptions {
-  std::string data;
+  std::string dataset = "mnist";
   int epochs = 10;
-  std::string device = "auto";
   // What a checkpoint also holds: on --resume its values count, and one given here must agree.
+  std::optional<std::string> model;
   std::optional<std::string> loop;
   std::optional<std::int64_t> batch_size;
   std::optional<double> learning_rate;
+  std::optional<double> learning_rate_decay;
   std::optional<std::uint64_t> seed;
   std::optional<int> threads;
+  // Of mobilenet_v2.
+  std::optional<double> width;
+  std::optional<std::int64_t> size;
+  std::optional<std::string> augmentation;
 
-  std::optional<std::string> strategy;  ///< growth, geometric, preallocate or system.
-  std::optional<Amount> limit;
-  std::optional<Amount> preallocate;
+  apps::MemoryOptions memory;
   std::vector<std::string> compare;
+  std::string weights;   ///< To start from.
+  std::string save;      ///< Where trained weights go.
+  std::string evaluate;  ///< Weights to measure instead of training.
   std::string checkpoint;
   bool resume = false;
-  std::string record;
   bool json = false;
 };
 
 /// Adds the options to `app`; parsing fills `options`, which must outlive it.
 void add_options(CLI::App& app, TrainOptions& options);
-
-/// The allocator's options: CISTERN_CONF, then the command line on top. Nothing for strategy "system".
-/// Fails with UsageError, naming the key or the flag.
-std::optional<Options> allocator_options(const TrainOptions& options, TrainedOn device);
 
 /// What options are wrong together. Fails with UsageError.
 void check_options(const TrainOptions& options);

@@ -2,24 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
-namespace cistern::train {
+#include "apps/common/memory_report.hpp"
 
-/// Of one memory: a device's, host memory, pinned host memory.
-struct MemoryResult {
-  std::string name;
-  std::uint64_t requested_bytes = 0, peak_requested_bytes = 0;
-  std::uint64_t allocated_bytes = 0, peak_allocated_bytes = 0;
-  std::uint64_t reserved_bytes = 0, peak_reserved_bytes = 0;
-  std::optional<std::uint64_t> limit_bytes;
-  std::uint64_t allocations = 0;
-  std::uint64_t source_calls = 0;
-  std::uint64_t source_calls_after_first_epoch = 0;
-};
+namespace cistern::train {
 
 struct EpochResult {
   double loss = 0.0, accuracy = 0.0;
@@ -30,8 +18,7 @@ struct EpochResult {
 };
 
 struct RunResult {
-  std::string strategy;
-  std::string device;
+  std::string model;
   std::string loop;
   std::int64_t batch_size = 0;
   std::uint64_t seed = 0;
@@ -39,13 +26,7 @@ struct RunResult {
   std::vector<EpochResult> epochs;                          ///< Those that this process trained.
   double validation_loss = 0.0, validation_accuracy = 0.0;  ///< Of the final weights.
   std::string weights_sha256;
-  std::uint64_t peak_rss_bytes = 0;
-  std::vector<MemoryResult>
-      memories;  ///< The device trained on first; none if its allocator keeps no statistics.
-  // Of the device trained on; absent under strategy "system".
-  std::optional<std::map<std::string, std::uint64_t>> served_by_rung;
-  std::optional<double>
-      time_share;  ///< Of the training's time, estimated: allocations times the measured cost of one.
+  apps::MemoryReport memory;
 
   double median_epoch_seconds() const;
 };

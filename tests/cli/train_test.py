@@ -437,7 +437,9 @@ class Checkpoints(TrainCase):
         for content, says in ((b"", "safetensors"), (whole[:5], "safetensors"), (whole[:200], "cut short"),
                               (whole[:-1000], "cut short"), (bytes(flipped), "damaged"),
                               (b"\xff" * 64, "safetensors"), (struct.pack("<Q", 2) + b"[]", "safetensors"),
-                              (whole.replace(b'"MnistCnn"', b'"ResNet50"'), "ResNet50"),
+                              (whole.replace(b"mnist_cnn", b"res_net50"), "model"),
+                              (whole.replace(b"cistern-train 2", b"cistern-train 9"), "cistern-train 9"),
+                              (whole.replace(b"adam.first.conv.bias", b"adam.first.conv.bibs"), "adam.first.conv.bias"),
                               (whole[:8] + whole[8:8 + length].replace(b"F32", b"F99") + whole[8 + length:], "type")):
             self.file.write_bytes(content)
             self.refuses(1, says, "--checkpoint", "saved", "--resume")

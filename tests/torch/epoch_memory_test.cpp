@@ -8,6 +8,7 @@
 #include <set>
 
 #include "apps/train/learner.hpp"
+#include "apps/train/network.hpp"
 #include "cistern/adapters/c10_cpu/install.hpp"
 #include "made_up_mnist.hpp"
 
@@ -70,19 +71,20 @@ class StorageObserver {
   at::CallbackHandle handle_;
 };
 
-void train_epoch(train::Learner& learner, const Mnist& data, std::uint64_t epoch) {
+void train_epoch(train::Learner& learner, std::int64_t epoch) {
   constexpr std::int64_t kBatch = 128;
-  const std::int64_t images = data.train.images.size(0);
-  const at::Tensor order = torch::randperm(images, models::seeded_generator(epoch), torch::kLong);
+  const std::int64_t images = learner.training_images();
+  const auto seed = static_cast<std::uint64_t>(epoch);
+  learner.begin_epoch({epoch, 1e-3, torch::randperm(images, models::seeded_generator(seed), torch::kLong)});
   for (std::int64_t first = 0; first < images; first += kBatch) {
-    learner.train_batch(data.train, order.narrow(0, first, std::min(kBatch, images - first)));
+    learner.train_batch(first, std::min(kBatch, images - first));
   }
-  learner.evaluate(data.test);
+  learner.evaluate();
 }
 
-std::unique_ptr<train::Learner> make_learner(bool tuned) {
-  const models::LearnedState start = train::initial_state(models::seeded_generator(0));
-  return tuned ? train::make_tuned_learner(start, 1e-3, 128, 2) : train::make_plain_learner(start, 1e-3, at::kCPU);
+std::unique_ptr<train::Learner> make_learner(const Mnist& data, bool tuned) {
+  const models::LearnedState start = train::initial_state(train::mnist_card({}), models::seeded_generator(0));
+  return tuned ? train::make_tuned_learner(data, start, 128, 2) : train::make_plain_learner(data, start, at::kCPU);
 }
 
 // Four epochs and what is left after them.
@@ -96,15 +98,15 @@ void expect_an_epoch_to_live_on_ours(bool tuned) {
   {
     // Large enough that the granules of two shards weigh less than a tenth.
     const Mnist data = models::made_up_mnist(10'000, 2000);
-    const std::unique_ptr<train::Learner> learner = make_learner(tuned);
+    const std::unique_ptr<train::Learner> learner = make_learner(data, tuned);
     {
       const StorageObserver observer;
-      train_epoch(*learner, data, 1);
+      train_epoch(*learner, 1);
       EXPECT_THAT(StorageObserver::seen().foreign, ::testing::IsEmpty());
       EXPECT_GT(StorageObserver::seen().ours, 100u);
     }
     if (!preallocating) calls_allowed = calls();
-    for (const std::uint64_t epoch : {2, 3, 4}) train_epoch(*learner, data, epoch);
+    for (const std::int64_t epoch : {2, 3, 4}) train_epoch(*learner, epoch);
     EXPECT_EQ(calls(), calls_allowed);
   }
   allocator.audit();

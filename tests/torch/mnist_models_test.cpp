@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "apps/train/learner.hpp"
+#include "apps/train/network.hpp"
 #include "made_up_mnist.hpp"
 #include "models/keras_adam.hpp"
 #include "models/mnist_cnn.hpp"
@@ -89,43 +90,52 @@ TEST(KerasAdam, DiffersFromTorchsAdamWhereTheGradientIsTiny) {
   EXPECT_GT((ours - theirs).abs().item<double>(), 1e-3);
 }
 
+LearnedState mnist_start() {
+  return train::initial_state(train::mnist_card({}), seeded_generator(0));
+}
+
 TEST(Learner, PlainAndTunedTrainTheSameNetwork) {
   const Mnist data = made_up_mnist(256, 64);
-  const LearnedState start = train::initial_state(seeded_generator(0));
-  const auto plain = train::make_plain_learner(start, 1e-3, at::kCPU),
-             tuned = train::make_tuned_learner(start, 1e-3, 32, 2);
-  const at::Tensor order = torch::randperm(256, seeded_generator(1), torch::kLong);
-  for (std::int64_t first = 0; first < 256; first += 32) {
-    plain->train_batch(data.train, order.narrow(0, first, 32));
-    tuned->train_batch(data.train, order.narrow(0, first, 32));
+  const LearnedState start = mnist_start();
+  const auto plain = train::make_plain_learner(data, start, at::kCPU),
+             tuned = train::make_tuned_learner(data, start, 32, 2);
+  const train::Epoch epoch{0, 1e-3, torch::randperm(256, seeded_generator(1), torch::kLong)};
+  for (train::Learner* learner : {plain.get(), tuned.get()}) {
+    learner->begin_epoch(epoch);
+    for (std::int64_t first = 0; first < 256; first += 32) learner->train_batch(first, 32);
   }
   EXPECT_NEAR(plain->sums().loss, tuned->sums().loss, 1e-3 * plain->sums().loss);
   EXPECT_EQ(plain->sums().count, tuned->sums().count);
-  EXPECT_NEAR(plain->evaluate(data.test).mean_loss(), tuned->evaluate(data.test).mean_loss(), 1e-3);
+  EXPECT_NEAR(plain->evaluate().mean_loss(), tuned->evaluate().mean_loss(), 1e-3);
   const LearnedState left = plain->state(), right = tuned->state();
   EXPECT_EQ(left.adam_steps, right.adam_steps);
-  for (std::size_t i = 0; i < left.parameters.size(); ++i) {
-    EXPECT_TRUE(torch::allclose(left.parameters[i], right.parameters[i], 1e-3, 2e-4)) << i;
-    EXPECT_TRUE(torch::allclose(left.first_moments[i], right.first_moments[i], 1e-2, 1e-5)) << i;
+  EXPECT_EQ(left.parameters.size(), 4u);
+  for (const auto& [name, parameter] : left.parameters) {
+    EXPECT_TRUE(torch::allclose(parameter, right.parameters.at(name), 1e-3, 2e-4)) << name;
+    EXPECT_TRUE(torch::allclose(left.first_moments.at(name), right.first_moments.at(name), 1e-2, 1e-5)) << name;
   }
 }
 
 TEST(Learner, StateCarriesOverToTheBit) {
   const Mnist data = made_up_mnist(96, 32);
-  const LearnedState start = train::initial_state(seeded_generator(0));
+  const LearnedState start = mnist_start();
+  const train::Epoch epoch{0, 1e-3, torch::arange(96)};
   for (const bool fused : {false, true}) {
     const auto make = [&](const LearnedState& state) {
-      return fused ? train::make_tuned_learner(state, 1e-3, 32, 2) : train::make_plain_learner(state, 1e-3, at::kCPU);
+      auto learner = fused ? train::make_tuned_learner(data, state, 32, 2)
+                           : train::make_plain_learner(data, state, at::kCPU);
+      learner->begin_epoch(epoch);
+      return learner;
     };
     const auto whole = make(start), first = make(start);
-    for (const std::int64_t at : {0, 32, 64}) whole->train_batch(data.train, torch::arange(at, at + 32));
-    first->train_batch(data.train, torch::arange(0, 32));
+    for (const std::int64_t at : {0, 32, 64}) whole->train_batch(at, 32);
+    first->train_batch(0, 32);
     const auto second = make(first->state());
-    for (const std::int64_t at : {32, 64}) second->train_batch(data.train, torch::arange(at, at + 32));
+    for (const std::int64_t at : {32, 64}) second->train_batch(at, 32);
     const LearnedState left = whole->state(), right = second->state();
-    for (std::size_t i = 0; i < left.parameters.size(); ++i) {
-      EXPECT_TRUE(torch::equal(left.parameters[i], right.parameters[i]));
-      EXPECT_TRUE(torch::equal(left.second_moments[i], right.second_moments[i]));
+    for (const auto& [name, parameter] : left.parameters) {
+      EXPECT_TRUE(torch::equal(parameter, right.parameters.at(name))) << name;
+      EXPECT_TRUE(torch::equal(left.second_moments.at(name), right.second_moments.at(name))) << name;
     }
   }
 }

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "apps/train/learner.hpp"
+#include "apps/train/network.hpp"
 #include "cistern/observe/files.hpp"
 #include "made_up_mnist.hpp"
 #include "models/checkpoint.hpp"
@@ -65,9 +65,13 @@ TEST(Checkpoint, HoldsEverything) {
   const TemporaryFolder folder;
   at::Generator generator = seeded_generator(11);
   Checkpoint saved;
-  saved.setup = {"plain", 48, 0.1 + 0.2, UINT64_MAX, 3};
-  saved.learned = train::initial_state(generator);
-  saved.learned.first_moments[2].normal_();
+  ModelCard card;
+  card.network.width = 0.35, card.network.classes = 3;
+  card.labels = {"a", "b", "c"};
+  saved.setup = {"plain", 48, 0.1 + 0.2, UINT64_MAX, 3, 0.7, "flip", card};
+  saved.learned = train::initial_state(card, generator);
+  saved.learned.first_moments.at("features.0.0.weight").normal_();
+  saved.learned.statistics.at("features.0.1.running_mean").normal_();
   saved.learned.adam_steps = 77;
   saved.generator_state = generator.get_state();
   saved.epochs_done = 4;
@@ -84,10 +88,15 @@ TEST(Checkpoint, HoldsEverything) {
   EXPECT_EQ(loaded.sums.loss, saved.sums.loss);
   EXPECT_EQ(loaded.sums.correct, 5);
   EXPECT_EQ(loaded.sums.count, 912);
-  for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_TRUE(torch::equal(loaded.learned.parameters[i], saved.learned.parameters[i]));
-    EXPECT_TRUE(torch::equal(loaded.learned.first_moments[i], saved.learned.first_moments[i]));
-    EXPECT_TRUE(torch::equal(loaded.learned.second_moments[i], saved.learned.second_moments[i]));
+  EXPECT_NO_THROW(check_tensors(folder.path(""), loaded.learned, saved.learned));
+  EXPECT_NO_THROW(check_tensors(folder.path(""), saved.learned, loaded.learned));
+  for (const auto& [name, parameter] : saved.learned.parameters) {
+    EXPECT_TRUE(torch::equal(loaded.learned.parameters.at(name), parameter)) << name;
+    EXPECT_TRUE(torch::equal(loaded.learned.first_moments.at(name), saved.learned.first_moments.at(name))) << name;
+    EXPECT_TRUE(torch::equal(loaded.learned.second_moments.at(name), saved.learned.second_moments.at(name))) << name;
+  }
+  for (const auto& [name, statistic] : saved.learned.statistics) {
+    EXPECT_TRUE(torch::equal(loaded.learned.statistics.at(name), statistic)) << name;
   }
 }
 

@@ -1,4 +1,4 @@
-#include "apps/train/memory_setup.hpp"
+#include "apps/common/memory_setup.hpp"
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <sys/resource.h>
@@ -7,10 +7,11 @@
 #include <fstream>
 #include <string>
 
+#include "apps/common/memory_options.hpp"
 #include "cistern/adapters/c10_cpu/install.hpp"
 #include "cistern/core/budget.hpp"
 
-namespace cistern::train {
+namespace cistern::apps {
 namespace {
 
 MemoryResult figures_of(const std::string& name, const Stats& stats) {
@@ -43,10 +44,20 @@ MemoryResult figures_of_torch(int device) {
   return result;
 }
 
+// Not getrusage: its ru_maxrss begins with that of the process that started us.
+std::uint64_t peak_rss_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    std::uint64_t kib = 0;
+    if (word == "VmHWM:" && status >> kib) return kib * kKiB;
+  }
+  return 0;
+}
+
 }  // namespace
 
 MemorySetup::MemorySetup(const ChosenDevice& device, const std::optional<Options>& options)
-    : device_(device) {
+    : device_(device), strategy_(options ? strategy_name(options->strategy) : kSystem) {
   if (!options) return;
   unsetenv("CISTERN_CONF");  // Read into the options already, below the command line; installing would put
                              // it on top.
@@ -70,30 +81,33 @@ std::vector<MemoryResult> MemorySetup::figures() const {
   return results;
 }
 
-void MemorySetup::end_epoch(std::int64_t epoch) {
-  if (!memories_.empty()) memories_.front().allocator->mark(static_cast<std::uint64_t>(epoch));
-  if (!after_first_epoch_) after_first_epoch_ = figures();
+void MemorySetup::end_period(std::int64_t period) {
+  if (!memories_.empty()) memories_.front().allocator->mark(static_cast<std::uint64_t>(period));
+  if (!after_first_period_) after_first_period_ = figures();
 }
 
-void MemorySetup::describe(RunResult& run, double training_seconds) const {
-  run.device = device_.name();
-  run.peak_rss_bytes = peak_rss_bytes();
-  run.memories = figures();
-  for (std::size_t i = 0; i < run.memories.size(); ++i) {
-    MemoryResult& memory = run.memories[i];
+MemoryReport MemorySetup::report(double working_seconds) const {
+  MemoryReport report;
+  report.strategy = strategy_;
+  report.device = device_.name();
+  report.peak_rss_bytes = peak_rss_bytes();
+  report.memories = figures();
+  for (std::size_t i = 0; i < report.memories.size(); ++i) {
+    MemoryResult& memory = report.memories[i];
     const std::uint64_t before =
-        after_first_epoch_ ? after_first_epoch_->at(i).source_calls : memory.source_calls;
-    memory.source_calls_after_first_epoch = memory.source_calls - before;
+        after_first_period_ ? after_first_period_->at(i).source_calls : memory.source_calls;
+    memory.source_calls_after_first_period = memory.source_calls - before;
   }
-  if (memories_.empty()) return;
+  if (memories_.empty()) return report;
   const Stats stats = memories_.front().allocator->stats();
-  run.served_by_rung.emplace();
+  report.served_by_rung.emplace();
   for (std::size_t rung = 0; rung < kRungCount; ++rung) {
     if (stats.served[rung] > 0)
-      (*run.served_by_rung)[rung_name(static_cast<Rung>(rung))] = stats.served[rung];
+      (*report.served_by_rung)[rung_name(static_cast<Rung>(rung))] = stats.served[rung];
   }
-  if (!device_.cuda_index && training_seconds > 0.0)
-    run.time_share = cpu_call_cost().seconds / training_seconds;
+  if (!device_.cuda_index && working_seconds > 0.0)
+    report.time_share = cpu_call_cost().seconds / working_seconds;
+  return report;
 }
 
 std::uint64_t page_faults() {
@@ -102,14 +116,4 @@ std::uint64_t page_faults() {
   return static_cast<std::uint64_t>(usage.ru_minflt);
 }
 
-// Not getrusage: its ru_maxrss begins with that of the process that started us.
-std::uint64_t peak_rss_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    std::uint64_t kib = 0;
-    if (word == "VmHWM:" && status >> kib) return kib * kKiB;
-  }
-  return 0;
-}
-
-}  // namespace cistern::train
+}  // namespace cistern::apps

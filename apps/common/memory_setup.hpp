@@ -1,4 +1,4 @@
-// The trainer's one contact with the allocator: puts it under torch's tensors and asks it how it went.
+// A program's one contact with the allocator: puts it under torch's tensors and asks it how it went.
 #pragma once
 
 #include <cstdint>
@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "apps/train/device.hpp"
-#include "apps/train/results.hpp"
+#include "apps/common/device.hpp"
+#include "apps/common/memory_report.hpp"
 #include "cistern/core/config.hpp"
 
 namespace cistern {
 class CachingAllocator;
 }
 
-namespace cistern::train {
+namespace cistern::apps {
 
 class MemorySetup {
  public:
@@ -24,12 +24,12 @@ class MemorySetup {
   /// written.
   MemorySetup(const ChosenDevice& device, const std::optional<Options>& options);
 
-  /// Leaves a mark in the trace, and remembers the source calls up to the end of the first epoch.
-  void end_epoch(std::int64_t epoch);
+  /// Leaves a mark in the trace, and remembers the source calls up to the end of the first period: of what the
+  /// program repeats, an epoch or a batch.
+  void end_period(std::int64_t period);
 
-  /// The figures now, into the parts of `run` that are about memory; `training_seconds` is what the share of
-  /// time refers to.
-  void describe(RunResult& run, double training_seconds) const;
+  /// The figures now; `working_seconds` is what the share of time refers to.
+  MemoryReport report(double working_seconds) const;
 
  private:
   struct Memory {
@@ -41,12 +41,12 @@ class MemorySetup {
   std::vector<MemoryResult> figures() const;
 
   const ChosenDevice device_;
-  std::vector<Memory> memories_;  // the device trained on first
-  std::optional<std::vector<MemoryResult>> after_first_epoch_;
+  const std::string strategy_;
+  std::vector<Memory> memories_;  // the device computed on first
+  std::optional<std::vector<MemoryResult>> after_first_period_;
 };
 
 /// Of this process, since its start.
 std::uint64_t page_faults();
-std::uint64_t peak_rss_bytes();
 
-}  // namespace cistern::train
+}  // namespace cistern::apps

@@ -1,4 +1,4 @@
-// Which device trains, and what a program that does not link libtorch_cuda does to use one.
+// Which device computes, and what a program that does not link libtorch_cuda does to use one.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,7 @@ struct Options;
 class CachingAllocator;
 }  // namespace cistern
 
-namespace cistern::train {
-
-struct TrainOptions;
+namespace cistern::apps {
 
 struct ChosenDevice {
   std::optional<int> cuda_index;  ///< None: the CPU.
@@ -21,10 +19,10 @@ struct ChosenDevice {
   std::string name() const { return cuda_index ? "cuda:" + std::to_string(*cuda_index) : "cpu"; }
 };
 
-/// What --device means on this machine; CUDA is then ready to be used. "auto" is the first CUDA device, or
-/// the CPU where something is in the way of that or --loop asks for a loop of the CPU. Fails with
+/// What --device (auto, cpu, cuda, cuda:N) means on this machine; CUDA is then ready to be used. "auto" is the first
+/// CUDA device, or the CPU where something is in the way of that or the caller has a reason for the CPU. Fails with
 /// std::runtime_error if CUDA was asked for and something is in the way.
-ChosenDevice choose_device(const TrainOptions& options);
+ChosenDevice choose_device(const std::string& device, const std::string& reason_for_cpu = {});
 
 // Two implementations, one of which is built: cuda.cpp with the CUDA plug, no_cuda.cpp without.
 
@@ -41,4 +39,4 @@ struct CudaAllocators {
 /// InstallError, DriverError.
 CudaAllocators install_under_cuda(const Options& options, int index);
 
-}  // namespace cistern::train
+}  // namespace cistern::apps

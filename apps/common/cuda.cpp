@@ -3,13 +3,13 @@
 
 #include <filesystem>
 
-#include "apps/train/device.hpp"
+#include "apps/common/device.hpp"
 #include "cistern/adapters/c10_cuda/install.hpp"
 #include "cistern/adapters/c10_host/install.hpp"
 #include "cistern/adapters/registry.hpp"
 #include "cistern/sources/cuda/driver_api.hpp"
 
-namespace cistern::train {
+namespace cistern::apps {
 namespace {
 
 // Where this process has torch from. Loading its CUDA part registers kernels with the part that is there
@@ -55,4 +55,4 @@ CudaAllocators install_under_cuda(const Options& options, int index) {
   return {cuda_allocator(index), find_family("pinned")->use("pinned")};
 }
 
-}  // namespace cistern::train
+}  // namespace cistern::apps

@@ -1,8 +1,8 @@
 #include <cstdlib>
 
-#include "apps/train/device.hpp"
+#include "apps/common/device.hpp"
 
-namespace cistern::train {
+namespace cistern::apps {
 
 std::string prepare_cuda(int) {
   return "this build has no CUDA plug (CISTERN_WITH_CUDA)";
@@ -12,4 +12,4 @@ CudaAllocators install_under_cuda(const Options&, int) {
   std::abort();
 }  // no device passes prepare_cuda
 
-}  // namespace cistern::train
+}  // namespace cistern::apps
