@@ -6,20 +6,22 @@
 #   tools/setup.sh --long       also what tools/test.sh --long needs
 #   tools/setup.sh --cuda       also the CUDA libraries that libtorch_cuda needs
 #   tools/setup.sh --convert    also .venv-convert, what tools/convert needs (about 50 MB; --tests brings it too)
+#   tools/setup.sh --convert-tensorflow     and for TensorFlow's own files TensorFlow (0.4 GB, 1.6 on disk; --long brings it too)
 # CISTERN_TORCH=<directory with lib/libc10.so> uses that libtorch instead of installing one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 exec </dev/null
 PATH=$PATH:/usr/sbin:/sbin
 
-torch=yes tests= long= cuda= convert=
+torch=yes tests= long= cuda= convert= tensorflow=
 for option in "$@"; do
     case $option in
         --no-torch) torch= ;;
         --tests) tests=yes ;;
-        --long) tests=yes long=yes ;;
+        --long) tests=yes long=yes tensorflow=yes ;;
         --cuda) cuda=yes ;;
         --convert) convert=yes ;;
+        --convert-tensorflow) convert=yes tensorflow=yes ;;
         *) echo "setup.sh: unknown option $option (see the head of this file)" >&2; exit 2 ;;
     esac
 done
@@ -56,12 +58,18 @@ convert_wheels=(numpy==2.4.6 safetensors==0.8.0 h5py==3.16.0 tflite==2.18.0 flat
 [ -z "$torch" ] || [ -z "$tests" ] || convert=yes convert_wheels+=(keras==3.15.1 absl-py==2.5.1 namex==0.1.0 optree==0.20.0
     packaging==26.4 rich==15.0.0 torchvision==0.26.0 pillow==13.0.0 sympy==1.14.0 mpmath==1.4.1 networkx==3.6.1 filelock==4.3.1
     jinja2==3.1.6 markupsafe==3.0.4 fsspec==2026.9.0)
+tensorflow_wheels=(tensorflow-cpu==2.21.0 absl-py==2.5.1 astunparse==1.6.3 certifi==2026.10.19.post1 charset-normalizer==3.5.3
+    flatbuffers==25.12.19 gast==0.7.0 google-pasta==0.2.0 grpcio==1.85.3 h5py==3.14.0 idna==3.20 keras==3.15.1 libclang==18.1.1
+    markdown-it-py==4.3.0 mdurl==0.1.2 ml_dtypes==0.6.0 namex==0.1.0 numpy==2.4.6 opt_einsum==3.4.0 optree==0.20.0
+    packaging==26.4 protobuf==7.36.2 pygments==2.21.0 requests==2.34.2 rich==15.0.0 six==1.17.0 termcolor==3.3.0
+    typing-extensions==4.16.0 urllib3==2.8.0 wrapt==2.5.2)
 has_wheels() {  # <environment> <options of pip and wheels>
     local environment=$1; shift
     [ -e "$environment/cistern-wheels" ] && grep -qxF -- "$*" "$environment/cistern-wheels"
 }
 [ ${#wheels[@]} -eq 0 ] || has_wheels .venv "${pip_options[@]}" "${wheels[@]}" || install_torch=yes
 [ -z "$convert" ] || has_wheels .venv-convert --no-deps "${convert_wheels[@]}" || install_convert=yes
+[ -z "$tensorflow" ] || has_wheels .venv-convert-tensorflow --no-deps "${tensorflow_wheels[@]}" || install_tensorflow=yes
 
 command -v dpkg-query >/dev/null || { echo "setup.sh: needs Debian or Ubuntu; elsewhere install the likes of: ${packages[*]}" >&2; exit 1; }
 missing=()
@@ -73,6 +81,7 @@ need_mib=500
 [ ${#missing[@]} -eq 0 ] || need_mib=$((need_mib + 1500))
 [ -z "${install_torch:-}" ] || need_mib=$((need_mib + (${#pip_options[@]} ? 3000 : 9000)))
 [ -z "${install_convert:-}" ] || need_mib=$((need_mib + 500))
+[ -z "${install_tensorflow:-}" ] || need_mib=$((need_mib + 2500))
 free_mib=$(df -Pm . | awk 'NR == 2 { print $4 }')
 [ "$free_mib" -ge $need_mib ] || { echo "setup.sh: needs $need_mib MiB of free disk here, there are $free_mib" >&2; exit 1; }
 
@@ -101,4 +110,5 @@ install_wheels() {  # <environment> <options of pip and wheels>
 }
 [ -z "${install_torch:-}" ] || install_wheels .venv "${pip_options[@]}" "${wheels[@]}"
 [ -z "${install_convert:-}" ] || install_wheels .venv-convert --no-deps "${convert_wheels[@]}"
+[ -z "${install_tensorflow:-}" ] || install_wheels .venv-convert-tensorflow --no-deps "${tensorflow_wheels[@]}"
 echo "setup: ready"

@@ -104,7 +104,7 @@ class BadInput(Case):
         self.assertIn("No such file", self.refused(self.folder / "absent.onnx"))
         folder = self.folder / "folder.onnx"
         folder.mkdir(exist_ok=True)
-        self.assertIn("Is a directory", self.refused(folder))
+        self.assertIn("is a folder without saved_model.pb", self.refused(folder))
         self.assertIn("unknown kind of file; known: .npz", self.refused(self.folder / "weights.docx", status=2))
 
     @unittest.skipIf(os.geteuid() == 0, "root may read everything")

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 
 import support
+import onnx_graph
 import tflite_graph
 from support import NPZ, SHARED, Case, convert, forward, needs_shared, torch
 
@@ -79,6 +80,32 @@ class Tflite(Case):
             self.assert_close(tensors[name], (codes.astype("float64") - zero) * np.float32(scale), 1e-6)
 
 
+class ScalingInside(Case):
+    """Graphs that bring their input into the network's range themselves, which cistern's network does not do."""
+
+    def check(self, file, wanted):
+        card, _ = self.converted(file)
+        for key, values in zip(("mean", "std"), wanted):
+            np.testing.assert_allclose(card["preprocessing"][key], values, atol=1e-6)
+
+    def test_the_card_has_what_the_network_itself_takes(self):
+        tensors = support.made_up()
+        cases = [([("Mul", 2), ("Sub", 1)], MINUS_ONE_TO_ONE), ([("Div", 127.5), ("Add", -1)], MINUS_ONE_TO_ONE),
+                 ([("Mul", 1 / 255)], ([0.0] * 3, [1.0] * 3)), ([("Sub", 0.4), ("Div", 0.25)], ([0.4] * 3, [0.25] * 3))]
+        for scaling, wanted in cases:
+            with self.subTest(scaling):
+                upper = [(operation.upper(), number) for operation, number in scaling]
+                tflite_graph.save(self.folder / "scaled.tflite", tensors, 0.35, scaling=upper)
+                self.check(self.folder / "scaled.tflite", wanted)
+                onnx_graph.save(self.folder / "scaled.onnx", support.unfolded(tensors, 1e-3, width=0.35), 0.35, scaling)
+                self.check(self.folder / "scaled.onnx", wanted)
+
+    def test_the_user_may_say_another_range(self):
+        onnx_graph.save(self.folder / "plain.onnx", support.unfolded(support.made_up(), 1e-3, width=0.35), 0.35)
+        card, _ = self.converted(self.folder / "plain.onnx", "--range", "imagenet")
+        self.assertEqual(range_of(card), IMAGENET)
+
+
 @needs_shared
 class Torchvision(Case):
     @classmethod
@@ -126,7 +153,6 @@ class Torchvision(Case):
 @needs_shared
 class Onnx(Case):
     def test_a_graph_as_tensorflow_s_converters_write_it_computes_the_reference_logits(self):
-        import onnx_graph
         onnx_graph.save(self.folder / "tf.onnx", support.unfolded(support.folded_weights(), 1e-3))
         card, tensors = self.converted(self.folder / "tf.onnx")
         self.assertEqual((card["padding"], card["epsilon"], range_of(card)), ("same", 0.001, MINUS_ONE_TO_ONE))

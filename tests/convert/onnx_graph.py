@@ -27,10 +27,14 @@ class Graph:
         return self.add("BatchNormalization", [values, *norm], epsilon=1e-3)
 
 
-def model(tensors, width=1.0):
+def model(tensors, width=1.0, scaling=()):
+    """`scaling`: operations with one number that are done to the pictures first, as (name, number)."""
     graph = Graph(tensors)
     zero, six = graph.constant("zero", np.float32(0)), graph.constant("six", np.float32(6))
-    values = graph.add("Transpose", ["pictures"], perm=[0, 3, 1, 2])
+    values = "pictures"
+    for operation, number in scaling:
+        values = graph.add(operation, [values, graph.constant(f"{operation}/y", np.float32(number))])
+    values = graph.add("Transpose", [values], perm=[0, 3, 1, 2])
     for layer in mobilenet_v2.layers(width):
         if layer.opens_block:
             shortcut = values
@@ -49,5 +53,5 @@ def model(tensors, width=1.0):
     return helper.make_model(helper.make_graph(graph.nodes, "mobilenet_v2", [pictures], [result], graph.initializers))
 
 
-def save(path, tensors, width=1.0):
-    onnx.save(model(tensors, width), path)
+def save(path, tensors, width=1.0, scaling=()):
+    onnx.save(model(tensors, width, scaling), path)

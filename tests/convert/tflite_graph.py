@@ -98,10 +98,14 @@ def add_convolution(writer, layer, tensors, values, side):
     return values, side
 
 
-def save(path, tensors, width=1.0, stored="float32"):
+def save(path, tensors, width=1.0, stored="float32", scaling=()):
+    """`scaling`: operations with one number that are done to the pictures first, as (name, number)."""
     writer = Writer(stored)
     side = 224
     first = values = writer.tensor("pictures", [1, side, side, 3])
+    for operation, number in scaling:
+        constant = writer.constant(f"{operation}/y", np.float32(number))
+        values = writer.operator(operation, [values, constant], [1, side, side, 3], f"{operation.title()}Options")
     for layer in mobilenet_v2.layers(width):
         if layer.opens_block:
             shortcut = values

@@ -6,6 +6,8 @@ FILE, by its ending:
   .pth .pt           torchvision's mobilenet_v2, a state_dict
   .onnx              MobileNetV2
   .npz               TF-slim's MobileNetV2, batch norm folded
+  a folder, .tar.gz, .tgz, .index
+                     TF-Hub's MobileNetV2 and other SavedModels of TF-slim's, or its checkpoint (needs TensorFlow)
 
 Lists each tensor of FILE and what became of it. A tensor that is missing, unknown or of the wrong shape is an error
 that names it, and OUT stays as it was.
@@ -20,15 +22,28 @@ import network as net
 import weights_file
 
 READERS = {".npz": "read_npz", ".tflite": "read_tflite", ".h5": "read_keras", ".keras": "read_keras",
-           ".onnx": "read_onnx", ".pth": "read_torch", ".pt": "read_torch"}
+           ".onnx": "read_onnx", ".pth": "read_torch", ".pt": "read_torch", ".tar.gz": "read_tensorflow",
+           ".tgz": "read_tensorflow", ".index": "read_tensorflow"}
 RANGES = {"0..1": net.ZERO_TO_ONE, "-1..1": net.MINUS_ONE_TO_ONE, "imagenet": net.IMAGENET}
+
+
+def reader_of(path):
+    """The module that reads files like `path`, or None."""
+    if path.is_dir():
+        return "read_tensorflow"
+    return next((reader for ending, reader in READERS.items() if path.name.endswith(ending)), None)
+
+
+def sha256_of(path):
+    """Empty where the network is in more files than one."""
+    return "" if path.is_dir() or path.suffix == ".index" else hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def convert(arguments):
     """The network and its card, after OUT was written."""
-    sha256 = hashlib.sha256(arguments.file.read_bytes()).hexdigest()
-    reader = importlib.import_module(READERS[arguments.file.suffix])
-    network = reader.read(arguments.file)
+    arguments.file.stat()
+    sha256 = sha256_of(arguments.file)
+    network = importlib.import_module(reader_of(arguments.file)).read(arguments.file)
     network.origin = arguments.origin or network.origin
     network.range = RANGES.get(arguments.range, network.range)
     card = weights_file.card_of(network, sha256, arguments.labels)
@@ -59,7 +74,7 @@ def main():
     parser.add_argument("--origin", help="where FILE comes from and its licence, for the card")
     parser.add_argument("--range", choices=RANGES, help="what the network takes, if not what its format's models take")
     arguments = parser.parse_args()
-    if arguments.file.suffix not in READERS:
+    if reader_of(arguments.file) is None:
         parser.error(f"{arguments.file}: unknown kind of file; known: {', '.join(READERS)}")
     try:
         report(*convert(arguments))

@@ -7,15 +7,21 @@ from network import ConvertError
 
 @dataclasses.dataclass
 class Step:
-    kind: str  # conv, norm, relu6, add, bias, pad, pool, dense, softmax, pass; any other has no place in MobileNetV2
+    kind: str  # scale, shift, conv, norm, relu6, add, bias, pad, pool, dense, softmax, pass; any other has no place here
     name: str  # what the user may find it by in the file
     inputs: list  # ids of the tensors that it takes, weights left out
     output: object  # id of its result
     weights: dict = dataclasses.field(default_factory=dict)  # part (weight, bias, ...) -> (source, values, layout)
+    value: float = 0.0  # of scale and shift
     stride: tuple = (1, 1)
     padding: object = (0, 0, 0, 0)  # top, left, bottom, right, or "same"
     depthwise: bool = False
     epsilon: float = 0.0
+
+    def make_scaling(self, operation, value):
+        """Arithmetic with one number, of which a graph's input may be brought into the network's range."""
+        self.kind = "scale" if operation in ("MUL", "DIV") else "shift"
+        self.value = {"MUL": value, "DIV": 1 / value if value else 0.0, "ADD": value, "SUB": -value}[operation]
 
 
 class Chain:
@@ -78,9 +84,23 @@ def take_convolution(chain, network, layer):
     return padding_of(step, layer), step.name
 
 
+def take_scaling(chain, network):
+    """A graph that takes 0..1 or 0..255 and brings it into the network's range by itself."""
+    factor, offset = 1.0, 0.0
+    while chain.next_is("scale") or chain.next_is("shift"):
+        step = chain.take(["scale", "shift"], "the input's range")
+        if step.kind == "scale":
+            factor, offset = factor * step.value, offset * step.value
+        else:
+            offset += step.value
+    if (factor, offset) != (1.0, 0.0):
+        network.set_scaling(factor, offset)
+
+
 def assemble(steps, input_id, network):
     """Fills `network` from `steps`. Fails with ConvertError at the first step that MobileNetV2 does not have."""
     chain = Chain(steps, input_id)
+    take_scaling(chain, network)
     shortcut = None
     for layer in mobilenet_v2.layers(1.0):
         if layer.opens_block:

@@ -94,6 +94,14 @@ class Network:
             raise ConvertError(f"takes pictures of height, width, channels {list(shape)}, not square ones of channels {wanted}")
         self.size = height or self.size
 
+    def set_scaling(self, factor, offset):
+        """Takes over that the file's graph itself does factor*x + offset to its input, which ours does not.
+
+        Such an x is 0 to 1 (TF-Hub's convention) or, if the factor is that small, 0 to 255.
+        """
+        highest = 1 if factor > 0.1 else 255
+        self.set_range(offset, factor * highest + offset)
+
     def set_range(self, lowest, highest):
         """Takes what black and white become; the small error of quantised borders is no range of its own."""
         std = 1 / (highest - lowest)

@@ -21,11 +21,11 @@ def read(path):
             raise ConvertError("is no ONNX file, or has no operations")
         file = File(model.graph)
         steps = file.steps()
-        network = Network(origin="ONNX file of a MobileNetV2")
+        network = Network(range=None, origin="ONNX file of a MobileNetV2")
         input_id = file.describe_input(network)
     graph.assemble(steps, input_id, network)
-    # ONNX does not say the range: it follows from where such a padding comes from, torchvision or TensorFlow.
-    network.range = net.IMAGENET if network.padding == "symmetric" else net.MINUS_ONE_TO_ONE
+    if network.range is None:  # ONNX does not say it: it follows from where such a padding comes from.
+        network.range = net.IMAGENET if network.padding == "symmetric" else net.MINUS_ONE_TO_ONE
     return network
 
 
@@ -71,6 +71,10 @@ class File:
     def step_of(self, node, attributes):
         name = f"{node.op_type} {node.name or node.output[0]}"
         step = graph.Step(KINDS.get(node.op_type, node.op_type), name, list(node.input), node.output[0])
+        constants = [name for name in step.inputs if name in self.constants]
+        if node.op_type in ("Add", "Sub", "Mul", "Div") and step.inputs[1:] == constants and self.values(constants[0]).size == 1:
+            step.make_scaling(node.op_type.upper(), self.values(constants[0]).item())
+            return step
         make = getattr(self, f"make_{node.op_type.lower()}", None)
         if make is not None:
             make(step, attributes)

@@ -13,6 +13,8 @@ OPERATIONS = {value: name for name, value in vars(tflite.BuiltinOperator).items(
 KINDS = {"ADD": "add", "MEAN": "pool", "AVERAGE_POOL_2D": "pool", "SOFTMAX": "softmax", "RELU6": "relu6", "PAD": "pad",
          "QUANTIZE": "pass", "DEQUANTIZE": "pass", "RESHAPE": "pass", "SQUEEZE": "pass"}
 
+ARITHMETIC = {"ADD": tflite.AddOptions, "SUB": tflite.SubOptions, "MUL": tflite.MulOptions, "DIV": tflite.DivOptions}
+
 
 def read(path):
     data = path.read_bytes()
@@ -85,8 +87,10 @@ class File:
         elif operation == "FULLY_CONNECTED":
             step.kind, step.weights = "dense", self.weights(inputs, "OI")
             activation = self.options(operator, tflite.FullyConnectedOptions).FusedActivationFunction()
-        elif operation == "ADD":
-            activation = self.options(operator, tflite.AddOptions).FusedActivationFunction()
+        elif operation in ARITHMETIC:
+            activation = self.options(operator, ARITHMETIC[operation]).FusedActivationFunction()
+            if self.is_constant(inputs[1]) and self.constant(inputs[1]).size == 1:
+                step.make_scaling(operation, self.constant(inputs[1]).item())
         elif operation == "PAD":
             step.padding = self.padding(inputs[1], step.name)
         if activation == tflite.ActivationFunctionType.RELU6:
