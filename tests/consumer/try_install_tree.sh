@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# try_install_tree.sh static|shared <source dir> <build dir> <with torch> <torch dir>
-# Installs with DESTDIR, looks at what was installed, and builds and runs project/ against it.
-# static takes the libraries already built in <build dir>; shared builds its own, with no preset and no network.
+# try_install_tree.sh package|shared <source dir> <build dir> <with torch> <torch dir>
+# Looks at what would be installed, and builds and runs project/ against it.
+# package makes the Debian package of <build dir> and unpacks it; shared builds shared libraries, with no preset and no
+# network, and installs with DESTDIR.
 set -euo pipefail
 kind=$1 sources=$2 build=$3 with_torch=$4 torch=$5
 work=$(mktemp -d)
@@ -14,8 +15,15 @@ if [ "$kind" = shared ]; then
         -DCISTERN_WITH_TESTS=OFF -DCISTERN_WITH_APPS=OFF -DCISTERN_WITH_TORCH="$with_torch" -DCISTERN_TORCH="$torch"
     cmake --build "$build"
 fi
-DESTDIR=$work/stage cmake --install "$build" --prefix /usr >"$work/install.log"
 prefix=$work/stage/usr
+if [ "$kind" = package ]; then
+    cpack --config "$build/CPackConfig.cmake" -B "$work/deb" >"$work/install.log" || { cat "$work/install.log"; fail "cpack"; }
+    package=$(echo "$work"/deb/*.deb)
+    dpkg-deb --extract "$package" "$work/stage"
+    source "$(dirname "$0")/check_package.sh"
+else
+    DESTDIR=$work/stage cmake --install "$build" --prefix /usr >"$work/install.log"
+fi
 
 if [ "$kind" = shared ]; then
     [ -L "$prefix/lib/libcistern.so" ] || ls "$prefix"/lib/*/libcistern.so >/dev/null || fail "no libcistern.so"
