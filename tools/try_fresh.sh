@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tries the last commit on a bare Debian 12 made for the purpose (debootstrap in a temporary folder, then chroot).
 #   tools/try_fresh.sh [COMMAND...]     default: tools/demo.sh --epochs 1
-# Needs root, debootstrap and 8 GB. Package mirror, apt's and pip's settings, proxies and certificates are those of
+# CARRY names files, with spaces between, that COMMAND finds in /carry. Needs root, debootstrap and 8 GB. Package mirror, apt's and pip's settings, proxies and certificates are those of
 # this machine; they go into the temporary root only. KEEP=1 keeps that root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -35,6 +35,8 @@ done
 
 mkdir "$root/cistern"
 git archive HEAD | tar -x -C "$root/cistern"
+mkdir "$root/carry"
+for file in ${CARRY:-}; do cp -L "$file" "$root/carry/"; done
 
 # The mounts live and die with this command. Commands see the words of COMMAND as they were given.
 echo "try_fresh: $* in a bare $suite, commit $(git rev-parse --short HEAD)"
