@@ -7,9 +7,11 @@ work=$(mktemp -d "${TMPDIR:-/var/tmp}/cistern-packages.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 fail() { echo "packages: $*" >&2; exit 1; }
 
+cmake --preset release >/dev/null
+cmake --build --preset release
+cpack --config build/release/CPackConfig.cmake -B "$work" >/dev/null
 cmake --preset full >/dev/null
-cmake --build --preset full
-cpack --config build/full/CPackConfig.cmake -B "$work" >/dev/null
+cmake --build --preset full --target fake_cudart fake_cuda
 env -u CISTERN_LIBRARY_DIR python3 -m pip wheel --quiet --disable-pip-version-check --no-index --no-deps \
     --no-build-isolation --wheel-dir "$work" tools/python
 

@@ -47,9 +47,9 @@ def build_libraries():
     """The folder that holds them."""
     build, torch = ROOT / "build" / "python", torch_folder()
     cuda = (torch / "lib" / "libc10_cuda.so").exists()
-    subprocess.run(["cmake", "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release", "-DCISTERN_WITH_TORCH=ON",
-                    "-DCISTERN_WITH_APPS=OFF", "-DCISTERN_WITH_TESTS=OFF", "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON",
-                    f"-DCISTERN_TORCH={torch}", f"-DCISTERN_WITH_CUDA={'ON' if cuda else 'OFF'}"], check=True)
+    subprocess.run(["cmake", "--preset", "release", "-S", str(ROOT), "-B", str(build), "-DCISTERN_WITH_APPS=OFF",
+                    "-DCISTERN_WERROR=OFF", "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON", f"-DCISTERN_TORCH={torch}",
+                    f"-DCISTERN_WITH_CUDA={'ON' if cuda else 'OFF'}"], check=True)
     subprocess.run(["cmake", "--build", str(build), "--parallel", "--target",
                     *("cistern_" + library for library in REQUIRED + (CUDA if cuda else ()))], check=True)
     return build / "lib"
