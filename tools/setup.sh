@@ -6,7 +6,7 @@
 #   tools/setup.sh --long       also what tools/test.sh --long needs
 #   tools/setup.sh --cuda       also the CUDA libraries that libtorch_cuda needs
 #   tools/setup.sh --convert    also .venv-convert, what tools/convert needs (about 50 MB; --tests brings it too)
-#   tools/setup.sh --convert-tensorflow     and for TensorFlow's own files TensorFlow (0.4 GB, 1.6 on disk; --long brings it too)
+#   tools/setup.sh --convert-tensorflow     also TensorFlow, for its own files (0.4 GB; 1.6 on disk; --long brings it too)
 # CISTERN_TORCH=<directory with lib/libc10.so> uses that libtorch instead of installing one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,8 +27,9 @@ for option in "$@"; do
 done
 
 packages=(cmake g++ ninja-build libcli11-dev nlohmann-json3-dev python3-venv zlib1g-dev)
-[ -z "$torch" ] || packages+=(libopencv-imgcodecs-dev)
+[ -z "$torch$tests" ] || packages+=(libopencv-imgcodecs-dev)
 [ -z "$tests" ] || packages+=(clang-14 dataset-fashion-mnist dpkg-dev file libbenchmark-dev libgmock-dev libgtest-dev python3 valgrind)
+[ -z "$tests$convert" ] || packages+=(curl ca-certificates)
 [ -z "$long" ] || packages+=(debootstrap libgoogle-perftools4)
 
 # Which wheels: torch's own libraries always; NVIDIA's only where the loader has no toolkit to take them from.
@@ -55,14 +56,17 @@ fi
 convert_wheels=(numpy==2.4.6 safetensors==0.8.0 h5py==3.16.0 tflite==2.18.0 flatbuffers==25.12.19
     onnx==1.23.2 ml_dtypes==0.6.0 protobuf==7.36.2 typing-extensions==4.16.0)
 # Its tests write files with the packages that own the formats: keras and torchvision, and what these need.
-[ -z "$torch" ] || [ -z "$tests" ] || convert=yes convert_wheels+=(keras==3.15.1 absl-py==2.5.1 namex==0.1.0 optree==0.20.0
-    packaging==26.4 rich==15.0.0 torchvision==0.26.0 pillow==13.0.0 sympy==1.14.0 mpmath==1.4.1 networkx==3.6.1 filelock==4.3.1
-    jinja2==3.1.6 markupsafe==3.0.4 fsspec==2026.9.0)
-tensorflow_wheels=(tensorflow-cpu==2.21.0 absl-py==2.5.1 astunparse==1.6.3 certifi==2026.10.19.post1 charset-normalizer==3.5.3
-    flatbuffers==25.12.19 gast==0.7.0 google-pasta==0.2.0 grpcio==1.85.3 h5py==3.14.0 idna==3.20 keras==3.15.1 libclang==18.1.1
-    markdown-it-py==4.3.0 mdurl==0.1.2 ml_dtypes==0.6.0 namex==0.1.0 numpy==2.4.6 opt_einsum==3.4.0 optree==0.20.0
-    packaging==26.4 protobuf==7.36.2 pygments==2.21.0 requests==2.34.2 rich==15.0.0 six==1.17.0 termcolor==3.3.0
-    typing-extensions==4.16.0 urllib3==2.8.0 wrapt==2.5.2)
+if [ -n "$torch" ] && [ -n "$tests" ]; then
+    convert=yes
+    convert_wheels+=(keras==3.15.1 absl-py==2.5.1 namex==0.1.0 optree==0.20.0 packaging==26.4 rich==15.0.0
+        torchvision==0.26.0 pillow==13.0.0 sympy==1.14.0 mpmath==1.4.1 networkx==3.6.1 filelock==4.3.1 jinja2==3.1.6
+        markupsafe==3.0.4 fsspec==2026.9.0)
+fi
+tensorflow_wheels=(tensorflow-cpu==2.21.0 absl-py==2.5.1 astunparse==1.6.3 certifi==2026.10.19.post1
+    charset-normalizer==3.5.3 flatbuffers==25.12.19 gast==0.7.0 google-pasta==0.2.0 grpcio==1.85.3 h5py==3.14.0 idna==3.20
+    keras==3.15.1 libclang==18.1.1 markdown-it-py==4.3.0 mdurl==0.1.2 ml_dtypes==0.6.0 namex==0.1.0 numpy==2.4.6
+    opt_einsum==3.4.0 optree==0.20.0 packaging==26.4 protobuf==7.36.2 pygments==2.21.0 requests==2.34.2 rich==15.0.0
+    six==1.17.0 termcolor==3.3.0 typing-extensions==4.16.0 urllib3==2.8.0 wrapt==2.5.2)
 has_wheels() {  # <environment> <options of pip and wheels>
     local environment=$1; shift
     [ -e "$environment/cistern-wheels" ] && grep -qxF -- "$*" "$environment/cistern-wheels"

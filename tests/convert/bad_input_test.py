@@ -1,61 +1,15 @@
 #!/usr/bin/env python3
-"""What tools/convert says of files that it cannot take: one line that names the file and what is wrong; no file is written."""
+"""What tools/convert says of files that it cannot take: one line, what is wrong with which file; none is written."""
 import os
 import random
 import unittest
 
-import h5py
 import numpy as np
 
 import support  # first: it says where modules are
 import onnx_graph
-import tflite_graph
+from small_files import FORMATS, WIDTH, write
 from support import Case, convert, mobilenet_v2, network, torch
-
-WIDTH = 0.35
-FORMATS = ("npz", "tflite", "h5", "onnx", "pth")
-
-
-def write_npz(path, tensors):
-    arrays = {"Logits_Conv2d_1c_1x1_Conv2D/weight": tensors["classifier.1.weight"][:, None, None],
-              "Logits_Conv2d_1c_1x1_Conv2D/bias": tensors["classifier.1.bias"]}
-    for layer in mobilenet_v2.layers(WIDTH):
-        name = f"{layer.slim.replace('/', '_')}_{'depthwise' if layer.depthwise else 'Conv2D'}"
-        weight = tensors[f"{layer.conv}.weight"]
-        arrays[f"{name}/weight"] = weight.transpose((1, 2, 3, 0) if layer.depthwise else (0, 2, 3, 1))
-        arrays[f"{name}/bias"] = tensors[f"{layer.conv}.bias"]
-    np.savez(path, **arrays)
-
-
-def write_h5(path, tensors):
-    with h5py.File(path, "w") as file:
-        file.attrs["layer_names"] = [layer.keras[0] for layer in mobilenet_v2.layers(WIDTH)] + ["predictions"]
-        for layer in mobilenet_v2.layers(WIDTH):
-            kernel = tensors[f"{layer.conv}.weight"].transpose((2, 3, 0, 1) if layer.depthwise else (2, 3, 1, 0))
-            write_h5_layer(file, layer.keras[0], kernel, tensors[f"{layer.conv}.bias"])
-        write_h5_layer(file, "predictions", tensors["classifier.1.weight"].T, tensors["classifier.1.bias"])
-
-
-def write_h5_layer(file, name, kernel, bias):
-    group = file.create_group(name)
-    group.attrs["weight_names"] = [f"{name}/kernel:0", f"{name}/bias:0"]
-    group[f"{name}/kernel:0"], group[f"{name}/bias:0"] = kernel, bias
-
-
-def write(path, tensors):
-    """A small network in the format of the path's ending."""
-    kind = path.suffix[1:]
-    if kind == "npz":
-        write_npz(path, tensors)
-    elif kind == "h5":
-        write_h5(path, tensors)
-    elif kind == "pth":
-        torch.save({name: torch.from_numpy(values) for name, values in tensors.items()}, path)
-    elif kind == "tflite":
-        tflite_graph.save(path, tensors, WIDTH)
-    else:
-        onnx_graph.save(path, support.unfolded(tensors, 1e-3, width=WIDTH), WIDTH)
-
 
 class BadInput(Case):
     @classmethod
@@ -115,8 +69,9 @@ class BadInput(Case):
 
     def test_a_tensor_of_the_wrong_shape_is_named(self):
         wrong = np.zeros((16, 3, 5, 5), np.float32)
-        for kind, name in (("npz", "Conv_Conv2D/weight"), ("h5", "/Conv1/Conv1/kernel:0"), ("pth", "features.0.0.weight"),
-                           ("tflite", "Conv/weights"), ("onnx", "Conv/weights")):
+        names = {"npz": "Conv_Conv2D/weight", "h5": "/Conv1/Conv1/kernel:0", "pth": "features.0.0.weight",
+                 "tflite": "Conv/weights", "onnx": "Conv/weights"}
+        for kind, name in names.items():
             with self.subTest(kind):
                 message = self.refused(self.write_changed(kind, features__0__0__weight=wrong))
                 self.assertIn(name, message)
@@ -172,12 +127,13 @@ class BadInput(Case):
         for content, message in ((b"cat\ndog\n", "has 1000 classes, but"), (b"\xff\xfe\n" * 1000, "no UTF-8 text")):
             labels.write_bytes(content)
             self.assertIn(message, self.refused(self.folder / "good.npz", "--labels", labels))
-        self.assertIn("give --labels FILE", self.refused(self.write_changed(
-            "pth", classifier__1__weight=np.zeros((10, 1280), np.float32), classifier__1__bias=np.zeros(10, np.float32))))
+        ten = {"classifier__1__weight": np.zeros((10, 1280), np.float32), "classifier__1__bias": np.zeros(10, np.float32)}
+        self.assertIn("give --labels FILE", self.refused(self.write_changed("pth", **ten)))
 
     def test_an_output_that_cannot_be_written_is_named_and_what_was_there_stays(self):
-        for out, message in ((self.folder / "no" / "out.safetensors", "No such file"), (self.folder, "no file that could"),
-                             ("/dev/null", "no file that could be replaced")):
+        refused = {self.folder / "no" / "out.safetensors": "No such file",
+                   self.folder: "no file that could be replaced", "/dev/null": "no file that could be replaced"}
+        for out, message in refused.items():
             result = convert(self.folder / "good.npz", out)
             self.assertEqual((result.returncode, result.stderr.count("\n")), (1, 1))
             self.assertIn(f"{out}: ", result.stderr)
@@ -189,7 +145,7 @@ class BadInput(Case):
 
     def test_wrong_arguments_are_one_line_and_status_2(self):
         for arguments in ((), ("only.npz",), ("a.npz", "b", "--range", "0..255")):
-            result = support.subprocess.run([support.ROOT / "tools" / "convert", *arguments], capture_output=True, text=True)
+            result = convert(*arguments)
             self.assertEqual((result.returncode, result.stderr.count("\n")), (2, 1), result.stderr)
 
     def test_damage_anywhere_is_a_message_or_harmless_but_never_a_crash(self):

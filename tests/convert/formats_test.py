@@ -46,7 +46,8 @@ class GivenFiles(Case):
     def test_every_tensor_is_listed_with_its_source(self):
         result = convert(NPZ, self.folder / "listed.safetensors")
         lines = result.stdout.splitlines()
-        self.assertIn("expanded_conv_depthwise_depthwise/weight [1, 3, 3, 32] -> features.1.conv.0.0.weight [32, 1, 3, 3]", lines)
+        self.assertIn("expanded_conv_depthwise_depthwise/weight [1, 3, 3, 32] -> "
+                      "features.1.conv.0.0.weight [32, 1, 3, 3]", lines)
         self.assertEqual(sum(" -> " in line for line in lines), 106)
 
     def test_the_file_says_the_sha256_of_its_data_in_the_order_of_their_names(self):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Keras files into weights files: MobileNetV2 and the tutorial's MNIST network, written by Keras (over torch) and, as Keras 2
-wrote them, with h5py."""
+"""Keras files into weights files: MobileNetV2 and the tutorial's MNIST network, written by Keras (over torch) and, as
+Keras 2 wrote them, with h5py."""
 import gzip
 import os
 import unittest
@@ -26,7 +26,8 @@ def keras_mobilenet_v2(tensors, **options):
     for layer in mobilenet_v2.layers(1.0):
         kernel = tensors[f"{layer.conv}.weight"].transpose((2, 3, 0, 1) if layer.depthwise else (2, 3, 1, 0))
         model.get_layer(layer.keras[0]).set_weights([kernel])
-        model.get_layer(layer.keras[1]).set_weights([tensors[f"{layer.norm}.{part}"] for part in mobilenet_v2.BATCH_NORM])
+        norm = [tensors[f"{layer.norm}.{part}"] for part in mobilenet_v2.BATCH_NORM]
+        model.get_layer(layer.keras[1]).set_weights(norm)
     if options.get("include_top", True):
         model.get_layer("predictions").set_weights([tensors["classifier.1.weight"].T, tensors["classifier.1.bias"]])
     return model
@@ -134,7 +135,8 @@ class MnistCnn(Case):
         self.assertEqual((card["model"], card["labels"]), ("mnist_cnn", [str(digit) for digit in range(10)]))
         self.assertEqual(card["preprocessing"], {"size": 28, "channels": 1, "mean": [0.0], "std": [1.0]})
         functional = torch.nn.functional
-        values = functional.conv2d(support.normalised(card, self.pictures), tensors["conv.weight"], tensors["conv.bias"])
+        pictures = support.normalised(card, self.pictures)
+        values = functional.conv2d(pictures, tensors["conv.weight"], tensors["conv.bias"])
         flat = functional.max_pool2d(functional.relu(values), 2).flatten(1)
         logits = functional.linear(flat, tensors["dense.weight"], tensors["dense.bias"])
         self.assert_close(logits.numpy(), self.logits, 1e-5)
@@ -151,14 +153,13 @@ class MnistCnn(Case):
 
     def test_another_network_for_mnist_is_refused_by_the_name_of_what_differs(self):
         layers = keras.layers
-        others = {"none of mnist_cnn's": [layers.Conv2D(32, 3, activation="relu"), layers.MaxPooling2D(2), layers.Flatten(),
-                                          layers.Activation("tanh"), layers.Dense(10)],
-                  "has padding same": [layers.Conv2D(32, 3, padding="same", activation="relu"), layers.MaxPooling2D(2),
-                                       layers.Flatten(), layers.Dense(10)],
-                  "dense.weight wants [10, 5408]": [layers.Conv2D(32, 3, activation="relu"), layers.MaxPooling2D(2),
-                                                    layers.Flatten(), layers.Dense(12)]}
-        for message, stack in others.items():
-            keras.Sequential([keras.Input((28, 28, 1)), *stack]).save(self.folder / "other.keras")
+        others = {"none of mnist_cnn's": ("valid", [layers.Activation("tanh"), layers.Dense(10)]),
+                  "has padding same": ("same", [layers.Dense(10)]),
+                  "dense.weight wants [10, 5408]": ("valid", [layers.Dense(12)])}
+        for message, (padding, head) in others.items():
+            stack = [keras.Input((28, 28, 1)), layers.Conv2D(32, 3, padding=padding, activation="relu"),
+                     layers.MaxPooling2D(2), layers.Flatten(), *head]
+            keras.Sequential(stack).save(self.folder / "other.keras")
             result = support.convert(self.folder / "other.keras", self.folder / "other.safetensors")
             self.assertEqual(result.returncode, 1)
             self.assertIn(message, result.stderr)

@@ -1,4 +1,4 @@
-"""Writes MobileNetV2 as an ONNX graph in the manner of TensorFlow's converters: padding SAME, batch norm apart, MatMul + Add."""
+"""Writes MobileNetV2 as an ONNX graph in the manner of TensorFlow's converters: padding SAME, MatMul + Add."""
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -23,7 +23,8 @@ class Graph:
         weight = self.constant(f"{layer.slim}/weights", self.tensors[f"{layer.conv}.weight"])
         values = self.add("Conv", [values, weight], auto_pad="SAME_UPPER", strides=[layer.stride] * 2,
                           group=layer.outputs if layer.depthwise else 1)
-        norm = [self.constant(f"{layer.slim}/{part}", self.tensors[f"{layer.norm}.{part}"]) for part in mobilenet_v2.BATCH_NORM]
+        norm = [self.constant(f"{layer.slim}/{part}", self.tensors[f"{layer.norm}.{part}"])
+                for part in mobilenet_v2.BATCH_NORM]
         return self.add("BatchNormalization", [values, *norm], epsilon=1e-3)
 
 

@@ -34,8 +34,8 @@ needs_shared = unittest.skipUnless(NPZ.exists(), f"no {NPZ}")
 PICTURES = ("bird", "cat", "dragonfly", "grace_hopper", "parrot")
 
 
-def convert(file, out, *options):
-    return subprocess.run([ROOT / "tools" / "convert", file, out, *options], capture_output=True, text=True)
+def convert(*arguments):
+    return subprocess.run([ROOT / "tools" / "convert", *arguments], capture_output=True, text=True)
 
 
 class Case(unittest.TestCase):
@@ -101,7 +101,7 @@ def forward(card, tensors, images):
 def convolution(card, tensors, layer, values):
     functional = torch.nn.functional
     if card["padding"] == "same":
-        total = max(layer.kernel - (layer.stride if values.shape[2] % layer.stride == 0 else values.shape[2] % layer.stride), 0)
+        total = max(layer.kernel - (values.shape[2] % layer.stride or layer.stride), 0)
         values = functional.pad(values, (total // 2, total - total // 2) * 2)
     values = functional.conv2d(values, tensors[f"{layer.conv}.weight"], tensors.get(f"{layer.conv}.bias"), layer.stride,
                                layer.kernel // 2 if card["padding"] == "symmetric" else 0,

@@ -2,9 +2,9 @@
 
     tensorflow_model.py TENSORS_NPZ PICTURES_NPY OUT_FOLDER
 
-TENSORS_NPZ has the tensors by cistern's names, batch norm separate. OUT_FOLDER gets hub/ (a SavedModel that takes 0 to 1),
-plain/ (one that takes -1 to 1 as it is), hub.tar.gz, slim.ckpt.* (a checkpoint with moving averages and an optimizer's slots),
-and logits.npy of the pictures (u8) by the hub's.
+TENSORS_NPZ has the tensors by cistern's names, batch norm separate. OUT_FOLDER gets hub/ (a SavedModel that takes 0 to
+1 and scales it inside), plain/ (one that does not scale), hub.tar.gz, slim.ckpt.* (a checkpoint with moving averages and
+an optimizer's slots), and logits.npy of the pictures (u8) by the hub's.
 """
 import os
 import pathlib

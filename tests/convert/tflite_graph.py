@@ -1,5 +1,6 @@
-"""Writes MobileNetV2 as a TFLite flatbuffer in the manner of Keras' models: stride 2 padded by an operation of its own, a fully
-connected classifier; weights as float32, as float16 that are widened when run, or as uint8 of one scale and zero point each."""
+"""Writes MobileNetV2 as a TFLite flatbuffer in the manner of Keras' models: stride 2 padded by an operation of its own,
+a fully connected classifier; weights as float32, as float16 that are widened when run, or as uint8 of one scale and zero
+point each."""
 import flatbuffers
 import numpy as np
 import tflite
@@ -37,8 +38,11 @@ class Writer:
             self.builder.PrependUOffsetTRelative(offset)
         return self.builder.EndVector()
 
+    def integers(self, values):
+        return self.builder.CreateNumpyVector(np.array(values, np.int32))
+
     def tensor(self, name, shape, dtype="float32", buffer=0, **fields):
-        fields.update(Shape=self.builder.CreateNumpyVector(np.array(shape, np.int32)), Name=self.builder.CreateString(name))
+        fields.update(Shape=self.integers(shape), Name=self.builder.CreateString(name))
         self.tensors.append(self.table("Tensor", Type=TYPES[dtype], Buffer=buffer, **fields))
         return len(self.tensors) - 1
 
@@ -51,8 +55,8 @@ class Writer:
     def weight(self, name, values):
         if self.stored == "uint8":
             codes, scale, zero = quantised(values)
-            quantization = self.table("QuantizationParameters", Scale=self.builder.CreateNumpyVector(np.float32([scale])),
-                                      ZeroPoint=self.builder.CreateNumpyVector(np.int64([zero])))
+            scales, zeros = (self.builder.CreateNumpyVector(values) for values in (np.float32([scale]), np.int64([zero])))
+            quantization = self.table("QuantizationParameters", Scale=scales, ZeroPoint=zeros)
             return self.constant(name, codes, Quantization=quantization)
         index = self.constant(name, values.astype(self.stored))
         if self.stored == "float32":
@@ -64,18 +68,18 @@ class Writer:
         code = getattr(tflite.BuiltinOperator, operation)
         if code not in self.codes:
             self.codes.append(code)
-        fields = {"OpcodeIndex": self.codes.index(code), "Inputs": self.builder.CreateNumpyVector(np.array(inputs, np.int32)),
-                  "Outputs": self.builder.CreateNumpyVector(np.array([output], np.int32))}
+        fields = {"OpcodeIndex": self.codes.index(code), "Inputs": self.integers(inputs), "Outputs": self.integers([output])}
         if kind is not None:
-            fields.update(BuiltinOptions=self.table(kind, **options), BuiltinOptionsType=getattr(tflite.BuiltinOptions, kind))
+            fields["BuiltinOptions"] = self.table(kind, **options)
+            fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, kind)
         self.operators.append(self.table("Operator", **fields))
         return output
 
     def save(self, path, first, last):
         graph = self.table("SubGraph", Tensors=self.vector(self.tensors), Operators=self.vector(self.operators),
-                           Inputs=self.builder.CreateNumpyVector(np.int32([first])),
-                           Outputs=self.builder.CreateNumpyVector(np.int32([last])))
-        codes = [self.table("OperatorCode", BuiltinCode=code, DeprecatedBuiltinCode=min(code, 127)) for code in self.codes]
+                           Inputs=self.integers([first]), Outputs=self.integers([last]))
+        codes = [self.table("OperatorCode", BuiltinCode=code, DeprecatedBuiltinCode=min(code, 127))
+                 for code in self.codes]
         model = self.table("Model", Version=3, OperatorCodes=self.vector(codes), Subgraphs=self.vector([graph]),
                            Buffers=self.vector(self.buffers))
         self.builder.Finish(model, b"TFL3")

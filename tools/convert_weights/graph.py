@@ -7,7 +7,8 @@ from network import ConvertError
 
 @dataclasses.dataclass
 class Step:
-    kind: str  # scale, shift, conv, norm, relu6, add, bias, pad, pool, dense, softmax, pass; any other has no place here
+    # scale, shift, conv, norm, relu6, add, bias, pad, pool, dense, softmax, pass; any other has no place in the network
+    kind: str
     name: str  # what the user may find it by in the file
     inputs: list  # ids of the tensors that it takes, weights left out
     output: object  # id of its result

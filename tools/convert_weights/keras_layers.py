@@ -1,4 +1,4 @@
-"""What a Keras model's configuration says beside its weights: is it the network that it seems, and what does it take?"""
+"""What a Keras model's configuration says beside its weights: is it the network it seems to be, what does it take?"""
 import dataclasses
 
 from network import ConvertError
@@ -37,7 +37,8 @@ def check_config(layers, network):
             raise ConvertError(f"layer {layer.name} ({layer.kind}) is none of {network.model}'s")
         for key, allowed in known[layer.kind].items():
             if key in layer.config and layer.config[key] not in allowed:
-                raise ConvertError(f"layer {layer.name} has {key} {layer.config[key]}; {network.model} has {allowed[0]}")
+                raise ConvertError(f"layer {layer.name} has {key} {layer.config[key]}, "
+                                   f"{network.model} has {allowed[0]}")
         shape = layer.config.get("batch_shape") or layer.config.get("batch_input_shape")
         if shape and len(shape) == 4:
             network.set_size(shape[1:])
@@ -47,7 +48,8 @@ def check_config(layers, network):
             network.set_once("epsilon", layer.config["epsilon"], layer.name)
         elif layer.kind == "zero_padding2d" and network.size % 32 == 0:
             if layer.config["padding"] != [[0, 1], [0, 1]]:
-                raise ConvertError(f"layer {layer.name} pads by {layer.config['padding']}, Keras' MobileNetV2 by [[0, 1], [0, 1]]")
+                raise ConvertError(f"layer {layer.name} pads by {layer.config['padding']}, "
+                                   "Keras' MobileNetV2 by [[0, 1], [0, 1]]")
 
 
 def take_rescaling(layer, network):

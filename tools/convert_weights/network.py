@@ -91,7 +91,8 @@ class Network:
         height, width, channels = (size if size and size > 0 else None for size in shape)
         wanted = 1 if self.model == "mnist_cnn" else 3
         if height != width or channels != wanted:
-            raise ConvertError(f"takes pictures of height, width, channels {list(shape)}, not square ones of channels {wanted}")
+            raise ConvertError(f"takes pictures of height, width, channels {list(shape)}, "
+                               f"not square ones of channels {wanted}")
         self.size = height or self.size
 
     def set_scaling(self, factor, offset):

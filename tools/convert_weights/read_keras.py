@@ -84,7 +84,8 @@ def layers_of_h5(path):
 
 def attribute(group, name):
     """A list of names; long ones are in pieces, name0, name1 and so on."""
-    pieces = [name] if name in group.attrs else [f"{name}{k}" for k in range(len(group.attrs)) if f"{name}{k}" in group.attrs]
+    names = [name] + [f"{name}{k}" for k in range(len(group.attrs))]
+    pieces = [piece for piece in names if piece in group.attrs]
     return [text.decode() if isinstance(text, bytes) else text for piece in pieces for text in group.attrs[piece]]
 
 

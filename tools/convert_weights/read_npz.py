@@ -1,4 +1,4 @@
-"""NumPy archives of TF-slim's network with batch norm folded: <layer>/weight (OHWI; depthwise 1HWC) and <layer>/bias."""
+"""NumPy archives of TF-slim's network, batch norm folded: <layer>/weight (OHWI; depthwise 1HWC) and <layer>/bias."""
 import numpy as np
 
 import mobilenet_v2

@@ -7,8 +7,10 @@ import graph
 import network as net
 from network import ConvertError, Network, parsing
 
-KINDS = {"GlobalAveragePool": "pool", "ReduceMean": "pool", "AveragePool": "pool", "Softmax": "softmax", "Reshape": "pass",
-         "Flatten": "pass", "Squeeze": "pass", "Identity": "pass", "Dropout": "pass", "Transpose": "pass"}
+KINDS = {"GlobalAveragePool": "pool", "ReduceMean": "pool", "AveragePool": "pool", "Softmax": "softmax",
+         "Reshape": "pass", "Flatten": "pass", "Squeeze": "pass", "Identity": "pass", "Dropout": "pass",
+         "Transpose": "pass"}
+ARITHMETIC = {"Add", "Sub", "Mul", "Div"}
 # What only works out the shape for a Reshape. One that touched the pictures would break the chain of steps.
 SHAPE_ARITHMETIC = {"Shape", "Gather", "Unsqueeze", "Concat", "Slice", "Cast"}
 PARTS_OF_NORM = ("weight", "bias", "running_mean", "running_var")
@@ -72,7 +74,7 @@ class File:
         name = f"{node.op_type} {node.name or node.output[0]}"
         step = graph.Step(KINDS.get(node.op_type, node.op_type), name, list(node.input), node.output[0])
         constants = [name for name in step.inputs if name in self.constants]
-        if node.op_type in ("Add", "Sub", "Mul", "Div") and step.inputs[1:] == constants and self.values(constants[0]).size == 1:
+        if node.op_type in ARITHMETIC and step.inputs[1:] == constants and self.values(constants[0]).size == 1:
             step.make_scaling(node.op_type.upper(), self.values(constants[0]).item())
             return step
         make = getattr(self, f"make_{node.op_type.lower()}", None)
@@ -122,6 +124,7 @@ class File:
 
     def make_pad(self, step, attributes):
         pads = attributes.get("pads") or self.values(step.inputs[1]).tolist()
-        value = self.values(step.inputs[2]).item() if len(step.inputs) > 2 and step.inputs[2] else attributes.get("value", 0)
+        by_input = len(step.inputs) > 2 and step.inputs[2]
+        value = self.values(step.inputs[2]).item() if by_input else attributes.get("value", 0)
         if attributes.get("mode", b"constant") == b"constant" and value == 0 and [*pads[:2], *pads[4:6]] == [0] * 4:
             step.kind, step.padding = "pad", (pads[2], pads[3], pads[6], pads[7])

@@ -71,8 +71,8 @@ def run_tensorflow(prefix, saved_model, folder):
 
 
 def network_of(variables, description, is_saved_model):
-    origin = "SavedModel of a TF-slim MobileNetV2, as on TF-Hub" if is_saved_model else "checkpoint of a TF-slim MobileNetV2"
-    network = Network(origin=f"{origin} (Apache-2.0)")
+    kind = "SavedModel, as on TF-Hub," if is_saved_model else "checkpoint"
+    network = Network(origin=f"{kind} of a TF-slim MobileNetV2 (Apache-2.0)")
     for epsilon in description["epsilons"]:
         network.set_once("epsilon", epsilon, "a batch norm of the graph")
     if is_saved_model:
@@ -107,5 +107,6 @@ def slim_targets():
         scope = f"MobilenetV2/{layer.slim}"
         kernel = ("depthwise_weights", "HWC1") if layer.depthwise else ("weights", "HWIO")
         targets[f"{scope}/{kernel[0]}"] = (f"{layer.conv}.weight", kernel[1])
-        targets.update({f"{scope}/BatchNorm/{part}": (f"{layer.norm}.{ours}", "C") for part, ours in PARTS_OF_NORM.items()})
+        for part, ours in PARTS_OF_NORM.items():
+            targets[f"{scope}/BatchNorm/{part}"] = (f"{layer.norm}.{ours}", "C")
     return targets

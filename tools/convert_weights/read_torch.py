@@ -13,7 +13,8 @@ def import_torch():
     """The project's own torch, not one more in the tool's environment."""
     libtorch = os.environ.get("CISTERN_TORCH")
     root = pathlib.Path(__file__).resolve().parents[2]
-    sys.path += [str(pathlib.Path(libtorch).parent)] if libtorch else map(str, root.glob(".venv/lib/python3*/site-packages"))
+    places = [pathlib.Path(libtorch).parent] if libtorch else root.glob(".venv/lib/python3*/site-packages")
+    sys.path += map(str, places)
     try:
         import torch
     except ImportError as error:
@@ -36,7 +37,8 @@ def read(path):
             state = state[wrapper]
     if not isinstance(state, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
         raise ConvertError("holds no state_dict of tensors")
-    network = Network(padding="symmetric", epsilon=1e-5, range=net.IMAGENET, origin="torchvision's mobilenet_v2 (BSD-3-Clause)")
+    network = Network(padding="symmetric", epsilon=1e-5, range=net.IMAGENET,
+                      origin="torchvision's mobilenet_v2 (BSD-3-Clause)")
     for name, tensor in state.items():
         target = name.removeprefix("module.")  # DataParallel's
         if target.endswith(".num_batches_tracked"):

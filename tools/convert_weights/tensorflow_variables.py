@@ -1,9 +1,9 @@
-"""Run by TensorFlow's own Python: the variables of a checkpoint and what the graph beside it says of them, as plain files.
+"""Run by TensorFlow's own Python: a checkpoint's variables and what the graph beside it says of them, as plain files.
 
     tensorflow_variables.py CHECKPOINT_PREFIX OUT_FOLDER [SAVED_MODEL_PB]
 
-writes variables.npz, and graph.json: {"epsilons": [...], "scalings": [[a, b], ...]}, each a*x + b being done to the input x
-before a convolution.
+writes variables.npz, and graph.json: {"epsilons": [...], "scalings": [[a, b], ...]}, each a*x + b being done to the
+input x before a convolution.
 """
 import json
 import os
@@ -39,13 +39,13 @@ def scaling(nodes, tensor):
     if node.op in UNCHANGED:
         return scaling(nodes, node.input[0])
     operands = [nodes.get(name.split(":")[0]) for name in node.input[:2]]
-    constants = [tf.make_ndarray(operand.attr["value"].tensor) if operand is not None and operand.op == "Const" else None
-                 for operand in operands]
-    if len(constants) != 2 or constants[1] is None or constants[1].size != 1:
+    if len(operands) != 2 or operands[1] is None or operands[1].op != "Const":
         return None
-    inner, constant = scaling(nodes, node.input[0]), float(constants[1].reshape(-1)[0])
-    if inner is None:
+    constant = tf.make_ndarray(operands[1].attr["value"].tensor)
+    inner = scaling(nodes, node.input[0])
+    if constant.size != 1 or inner is None:
         return None
+    constant = constant.item()
     a, b = inner
     return {"Mul": (a * constant, b * constant), "RealDiv": (a / constant, b / constant), "Sub": (a, b - constant),
             "Add": (a, b + constant), "AddV2": (a, b + constant)}.get(node.op)
