@@ -20,7 +20,7 @@ file=$folder/$name-$(basename "$url")
 if [ ! -e "$file" ]; then
     echo "fetch_weights: $url"
     trap 'rm -f "$file.part"' EXIT
-    error=$(curl --fail --location --silent --show-error --retry 2 --connect-timeout 30 --output "$file.part" "$url" 2>&1) ||
+    error=$(curl --fail --location --silent --show-error --retry 2 --connect-timeout 30 -o "$file.part" "$url" 2>&1) ||
         fail "$url could not be downloaded: ${error##*$'\n'}"
     mv "$file.part" "$file"
 fi

@@ -127,8 +127,9 @@ class BadInput(Case):
         for content, message in ((b"cat\ndog\n", "has 1000 classes, but"), (b"\xff\xfe\n" * 1000, "no UTF-8 text")):
             labels.write_bytes(content)
             self.assertIn(message, self.refused(self.folder / "good.npz", "--labels", labels))
-        ten = {"classifier__1__weight": np.zeros((10, 1280), np.float32), "classifier__1__bias": np.zeros(10, np.float32)}
-        self.assertIn("give --labels FILE", self.refused(self.write_changed("pth", **ten)))
+        weight, bias = np.zeros((10, 1280), np.float32), np.zeros(10, np.float32)
+        ten_classes = self.write_changed("pth", classifier__1__weight=weight, classifier__1__bias=bias)
+        self.assertIn("give --labels FILE", self.refused(ten_classes))
 
     def test_an_output_that_cannot_be_written_is_named_and_what_was_there_stays(self):
         refused = {self.folder / "no" / "out.safetensors": "No such file",

@@ -3,8 +3,8 @@
     tensorflow_model.py TENSORS_NPZ PICTURES_NPY OUT_FOLDER
 
 TENSORS_NPZ has the tensors by cistern's names, batch norm separate. OUT_FOLDER gets hub/ (a SavedModel that takes 0 to
-1 and scales it inside), plain/ (one that does not scale), hub.tar.gz, slim.ckpt.* (a checkpoint with moving averages and
-an optimizer's slots), and logits.npy of the pictures (u8) by the hub's.
+1 and scales it inside), plain/ (one that does not scale), hub.tar.gz, slim.ckpt.* (a checkpoint with moving averages
+and an optimizer's slots), and logits.npy of the pictures (u8) by the hub's.
 """
 import os
 import pathlib

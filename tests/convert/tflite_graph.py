@@ -1,6 +1,6 @@
 """Writes MobileNetV2 as a TFLite flatbuffer in the manner of Keras' models: stride 2 padded by an operation of its own,
-a fully connected classifier; weights as float32, as float16 that are widened when run, or as uint8 of one scale and zero
-point each."""
+a fully connected classifier; weights as float32, as float16 that are widened when run, or as uint8 of one scale and
+zero point each."""
 import flatbuffers
 import numpy as np
 import tflite
@@ -55,8 +55,9 @@ class Writer:
     def weight(self, name, values):
         if self.stored == "uint8":
             codes, scale, zero = quantised(values)
-            scales, zeros = (self.builder.CreateNumpyVector(values) for values in (np.float32([scale]), np.int64([zero])))
-            quantization = self.table("QuantizationParameters", Scale=scales, ZeroPoint=zeros)
+            fields = {"Scale": np.float32([scale]), "ZeroPoint": np.int64([zero])}
+            fields = {name: self.builder.CreateNumpyVector(values) for name, values in fields.items()}
+            quantization = self.table("QuantizationParameters", **fields)
             return self.constant(name, codes, Quantization=quantization)
         index = self.constant(name, values.astype(self.stored))
         if self.stored == "float32":
@@ -68,7 +69,8 @@ class Writer:
         code = getattr(tflite.BuiltinOperator, operation)
         if code not in self.codes:
             self.codes.append(code)
-        fields = {"OpcodeIndex": self.codes.index(code), "Inputs": self.integers(inputs), "Outputs": self.integers([output])}
+        fields = {"OpcodeIndex": self.codes.index(code), "Inputs": self.integers(inputs),
+                  "Outputs": self.integers([output])}
         if kind is not None:
             fields["BuiltinOptions"] = self.table(kind, **options)
             fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, kind)

@@ -90,7 +90,7 @@ def width_of(network):
 
 
 def check(network):
-    """The card's entries for this model. Fails with ConvertError, naming a tensor that is missing, wrong or too many."""
+    """The card's entries for this model. Fails with ConvertError, naming a tensor that is missing or wrong."""
     folded = "features.0.0.bias" in network.tensors
     width = width_of(network)
     classifier = network.tensors.get("classifier.1.bias")
