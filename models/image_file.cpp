@@ -164,6 +164,7 @@ std::vector<std::uint8_t> read_file(const fs::path& path) {
 cv::Mat decode_image(std::span<const std::uint8_t> file, Colour colour) {
   const ImageHeader header = read_image_header(file);
   check_size(header);
+  if (header.cut_off) throw ImageError("is damaged: it was cut short");
   cv::Mat picture = decoded(file);
   if (picture.depth() == CV_16U) picture.convertTo(picture, CV_8U, 1.0 / 257.0);
   if (picture.channels() == 4) {

@@ -23,8 +23,7 @@ enum class Colour : std::uint8_t {
 
 /// Decodes a JPEG, PNG, WebP or BMP file that is in memory, turned upright as its EXIF data say. 16 bits are rounded
 /// to 8; what is transparent is laid over white; BMP's fourth byte is no transparency. Fails with ImageError: as
-/// read_image_header, too large, damaged. A JPEG that ends early is damaged, though its decoder would fill it up
-/// with grey. Cost: memory of at most 16 bytes a pixel. Threads: one at a time; what is written to stderr meanwhile,
+/// read_image_header, too large, damaged. Cost: memory of at most 16 bytes a pixel. Threads: one at a time; what is written to stderr meanwhile,
 /// by whomever, is taken as what the decoders say, and swallowed.
 cv::Mat decode_image(std::span<const std::uint8_t> file, Colour colour);
 

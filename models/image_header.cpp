@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <string_view>
 
 namespace cistern::models {
@@ -52,6 +53,12 @@ int orientation_of(Bytes exif) try {
   return 1;
 }
 
+// Within a JPEG's pixels the two bytes of its end cannot occur. Looked for from behind, where they belong.
+bool has_end(Bytes file) {
+  constexpr std::uint8_t kEnd[] = {0xd9, 0xff};
+  return std::search(file.rbegin(), file.rend(), std::begin(kEnd), std::end(kEnd)) != file.rend();
+}
+
 ImageHeader jpeg_header(Bytes file) {
   constexpr std::string_view kExif("Exif\0\0", 6);
   ImageHeader header;
@@ -67,6 +74,7 @@ ImageHeader jpeg_header(Bytes file) {
     if (frame) {
       header.height = big(file, at + 3, 2);
       header.width = big(file, at + 5, 2);
+      header.cut_off = !has_end(file.subspan(at));
       return header;
     }
     if (marker == 0xe1 && has(file, at + 2, kExif))
@@ -77,7 +85,7 @@ ImageHeader jpeg_header(Bytes file) {
 
 ImageHeader png_header(Bytes file) {
   if (!has(file, 12, "IHDR")) throw ImageError("is damaged: a PNG file starts with IHDR");
-  ImageHeader header{big(file, 16, 4), big(file, 20, 4), 1};
+  ImageHeader header{big(file, 16, 4), big(file, 20, 4)};
   for (std::uint64_t at = 8; at + 8 <= file.size();) {
     const std::uint64_t length = big(file, at, 4);
     if (has(file, at + 4, "eXIf")) header.orientation = orientation_of(part(file, at + 8, length));
@@ -110,9 +118,9 @@ ImageHeader webp_header(Bytes file) {
 }
 
 ImageHeader bmp_header(Bytes file) {
-  if (little(file, 14, 4) == 12) return {little(file, 18, 2), little(file, 20, 2), 1};
+  if (little(file, 14, 4) == 12) return {little(file, 18, 2), little(file, 20, 2)};
   const auto height = static_cast<std::int32_t>(little(file, 22, 4));  // Negative: stored from the top.
-  return {little(file, 18, 4), static_cast<std::uint64_t>(std::abs(std::int64_t{height})), 1};
+  return {little(file, 18, 4), static_cast<std::uint64_t>(std::abs(std::int64_t{height}))};
 }
 
 }  // namespace

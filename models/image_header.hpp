@@ -18,6 +18,7 @@ struct ImageHeader {
   std::uint64_t width = 0;
   std::uint64_t height = 0;
   int orientation = 1;  ///< EXIF's, 1 to 8: how the stored pixels are to be turned and mirrored to be upright.
+  bool cut_off = false;  ///< A JPEG without an end: its decoder would fill it up with grey and say nothing.
 
   friend bool operator==(const ImageHeader&, const ImageHeader&) = default;
 };

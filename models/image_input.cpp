@@ -14,39 +14,38 @@ namespace {
 struct Neighbours {
   int first;
   int second;
-  float nearness;
+  double nearness;
 };
 
-// TensorFlow's arithmetic, in its order and in float.
 std::vector<Neighbours> neighbours(int from, std::int64_t to) {
-  const float scale = static_cast<float>(from) / static_cast<float>(to);
   std::vector<Neighbours> result;
   for (std::int64_t i = 0; i < to; ++i) {
-    const float at = (static_cast<float>(i) + 0.5f) * scale - 0.5f;
-    const float below = std::floor(at);
-    result.push_back({std::max(static_cast<int>(below), 0), std::min(static_cast<int>(std::ceil(at)), from - 1),
+    const double at = (static_cast<double>(i) + 0.5) * from / static_cast<double>(to) - 0.5;
+    const double below = std::floor(at);
+    result.push_back({std::max(static_cast<int>(below), 0), std::min(static_cast<int>(below) + 1, from - 1),
                       at - below});
   }
   return result;
 }
 
 // Not cv::resize: of 8-bit pixels it rounds the weights to 11 bits, and floats of a large picture would be a copy of
-// four times its size to look at a few pixels.
+// four times its size to look at a few pixels. In double and rows first, because that gives the published reference
+// inputs to the bit; TensorFlow's own floats miss them by one level in one pixel of 500.
 cv::Mat bilinear(const cv::Mat& picture, std::int64_t side) {
   const std::vector<Neighbours> rows = neighbours(picture.rows, side), columns = neighbours(picture.cols, side);
   const int channels = picture.channels();
+  const auto mix = [](double a, double b, double nearness) { return a * (1.0 - nearness) + b * nearness; };
   cv::Mat result(static_cast<int>(side), static_cast<int>(side), picture.type());
   for (std::size_t y = 0; y < rows.size(); ++y) {
-    const std::uint8_t* above = picture.ptr<std::uint8_t>(rows[y].first);
-    const std::uint8_t* below = picture.ptr<std::uint8_t>(rows[y].second);
+    const auto* above = picture.ptr<std::uint8_t>(rows[y].first);
+    const auto* below = picture.ptr<std::uint8_t>(rows[y].second);
     auto* to = result.ptr<std::uint8_t>(static_cast<int>(y));
     for (const Neighbours& column : columns) {
       for (int c = 0; c < channels; ++c) {
         const int left = column.first * channels + c, right = column.second * channels + c;
-        const auto mix = [&](float a, float b, float nearness) { return a + (b - a) * nearness; };
-        const float top = mix(above[left], above[right], column.nearness);
-        const float bottom = mix(below[left], below[right], column.nearness);
-        *to++ = static_cast<std::uint8_t>(std::lrintf(mix(top, bottom, rows[y].nearness)));
+        const double value = mix(mix(above[left], below[left], rows[y].nearness),
+                                 mix(above[right], below[right], rows[y].nearness), column.nearness);
+        *to++ = static_cast<std::uint8_t>(std::lrint(value));
       }
     }
   }
@@ -57,7 +56,7 @@ cv::Mat antialiased(const cv::Mat& picture, std::int64_t side) {
   const std::int64_t channels = picture.channels(), step = static_cast<std::int64_t>(picture.step[0]);
   // Channels innermost, as torch's kernel for bytes wants them.
   const at::Tensor pixels = at::from_blob(picture.data, {1, channels, picture.rows, picture.cols},
-                                          {step * picture.rows, 1, channels, step}, at::kByte);
+                                          {step * picture.rows, 1, step, channels}, at::kByte);
   const at::Tensor small = at::_upsample_bilinear2d_aa(pixels, {side, side}, /*align_corners=*/false)
                                .permute({0, 2, 3, 1})
                                .contiguous();

@@ -1,8 +1,11 @@
 #include "apps/train/trainer.hpp"
 
 #include <torch/torch.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <sstream>
@@ -58,6 +61,13 @@ class CheckpointDirectory {
   fs::path path_;
   bool made_ = false;
 };
+
+// So that a wrong name is noticed before the training and not after it.
+void check_writable(const fs::path& file) {
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return;
+  throw FileError(file.string(), std::string("cannot be written: ") + std::strerror(errno));
+}
 
 class Training {
  public:
@@ -206,6 +216,7 @@ class Training {
 RunResult run_training(const TrainOptions& options) {
   const apps::ChosenDevice device = apps::choose_device(
       options.memory.device, options.loop == kTunedLoop ? "the tuned loop is code for the CPU" : "");
+  if (!options.save.empty()) check_writable(options.save);
   const CheckpointDirectory directory(options.checkpoint, options.resume);
   apps::MemorySetup memory(device, apps::allocator_options(options.memory, apps::computed_on(device)));
   apps::watch_for_interrupts();
