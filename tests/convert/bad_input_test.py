@@ -4,6 +4,7 @@ import os
 import random
 import unittest
 
+import h5py
 import numpy as np
 
 import support  # first: it says where modules are
@@ -66,6 +67,16 @@ class BadInput(Case):
         (self.folder / "locked.npz").write_bytes(b"")
         (self.folder / "locked.npz").chmod(0)
         self.assertIn("Permission denied", self.refused(self.folder / "locked.npz"))
+
+    def test_a_small_file_that_claims_to_hold_gigabytes_is_refused_without_taking_them(self):
+        path = self.folder / "huge.h5"
+        with h5py.File(path, "w") as file:
+            file.attrs["layer_names"] = ["Conv1"]
+            group = file.create_group("Conv1")
+            group.attrs["weight_names"] = ["Conv1/kernel:0"]
+            group.create_dataset("Conv1/kernel:0", (1 << 31,), np.float32, chunks=(1 << 20,))
+        self.assertLess(path.stat().st_size, 1 << 20)
+        self.assertIn("Unable to allocate 8.00 GiB", self.refused(path))
 
     def test_a_tensor_of_the_wrong_shape_is_named(self):
         wrong = np.zeros((16, 3, 5, 5), np.float32)

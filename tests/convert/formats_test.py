@@ -136,10 +136,10 @@ class Torchvision(Case):
         torch.save({"epoch": 3, "state_dict": state}, self.folder / "old.pth", _use_new_zipfile_serialization=False)
         self.check(self.folder / "old.pth", "separate")
 
-    def export(self, name, **options):
+    def export(self, name, model=None, **options):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # This exporter is to go; it is the one that needs no more packages.
-            torch.onnx.export(self.model, self.input[:1], self.folder / name, dynamo=False, **options)
+            torch.onnx.export(model or self.model, self.input[:1], self.folder / name, dynamo=False, **options)
         return self.folder / name
 
     def test_onnx_as_torch_exports_it_computes_what_torchvision_computes(self):
@@ -149,6 +149,19 @@ class Torchvision(Case):
         file = self.export("separate.onnx", training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False,
                            input_names=["pictures"], dynamic_axes={"pictures": [0]})
         self.assertEqual(self.check(file, "separate")["epsilon"], 1e-5)
+
+    def test_onnx_of_the_older_torchvision_that_works_out_the_shape_in_the_graph_does_too(self):
+        class Older(torch.nn.Module):
+            def __init__(self, model):
+                super().__init__()
+                self.model = model
+
+            def forward(self, pictures):
+                values = torch.nn.functional.adaptive_avg_pool2d(self.model.features(pictures), 1)
+                return self.model.classifier(values.reshape(values.shape[0], -1))
+
+        self.check(self.export("older.onnx", model=Older(self.model).eval(), opset_version=12, input_names=["pictures"],
+                               dynamic_axes={"pictures": [0]}), "folded")
 
 
 @needs_shared

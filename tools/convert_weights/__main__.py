@@ -16,6 +16,7 @@ import argparse
 import hashlib
 import importlib
 import pathlib
+import resource
 import sys
 
 import network as net
@@ -24,6 +25,7 @@ import weights_file
 READERS = {".npz": "read_npz", ".tflite": "read_tflite", ".h5": "read_keras", ".keras": "read_keras",
            ".onnx": "read_onnx", ".pth": "read_torch", ".pt": "read_torch", ".tar.gz": "read_tensorflow",
            ".tgz": "read_tensorflow", ".index": "read_tensorflow"}
+MOST_MEMORY = 4 << 30  # A hostile file may claim any size; the largest of these networks needs a tenth.
 RANGES = {"0..1": net.ZERO_TO_ONE, "-1..1": net.MINUS_ONE_TO_ONE, "imagenet": net.IMAGENET}
 
 
@@ -76,6 +78,7 @@ def main():
     arguments = parser.parse_args()
     if reader_of(arguments.file) is None:
         parser.error(f"{arguments.file}: unknown kind of file; known: {', '.join(READERS)}")
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     try:
         report(*convert(arguments))
     except net.ConvertError as error:

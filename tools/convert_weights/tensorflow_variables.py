@@ -3,7 +3,7 @@
     tensorflow_variables.py CHECKPOINT_PREFIX OUT_FOLDER [SAVED_MODEL_PB]
 
 writes variables.npz, and graph.json: {"epsilons": [...], "scalings": [[a, b], ...]}, each a*x + b being done to the
-input x before a convolution.
+input x before the first convolution.
 """
 import json
 import os
@@ -51,6 +51,11 @@ def scaling(nodes, tensor):
             "Add": (a, b + constant), "AddV2": (a, b + constant)}.get(node.op)
 
 
+def is_stem(node):
+    """MobileNetV2's one full convolution of stride 2; its others are depthwise, another operation."""
+    return node.op == "Conv2D" and max(node.attr["strides"].list.i) == 2
+
+
 def describe(saved_model):
     epsilons, scalings = set(), set()
     for meta_graph in saved_model.meta_graphs:
@@ -58,7 +63,7 @@ def describe(saved_model):
         for body in bodies:
             nodes = {node.name: node for node in body}
             epsilons |= {round(node.attr["epsilon"].f, 9) for node in body if node.op.startswith("FusedBatchNorm")}
-            scalings |= {scaling(nodes, node.input[0]) for node in body if node.op == "Conv2D"}
+            scalings |= {scaling(nodes, node.input[0]) for node in body if is_stem(node)}
     return {"epsilons": sorted(epsilons), "scalings": sorted(scalings - {None})}
 
 
