@@ -7,6 +7,10 @@ cistern_add_test(models_test
   SOURCES fused_mnist_cnn_test.cpp mnist_models_test.cpp model_files_test.cpp
   DEPENDS cistern::training cistern::observe LABELS torch)
 cistern_add_test(epoch_memory_test SOURCES epoch_memory_test.cpp DEPENDS cistern::training LABELS torch TIMEOUT 240)
+if(TARGET cistern_images)
+  cistern_add_test(images_test SOURCES images_test.cpp
+    DEPENDS cistern::images cistern::observe opencv::imgproc opencv::imgcodecs ${CMAKE_DL_LIBS} LABELS torch)
+endif()
 foreach(target models_test epoch_memory_test)
   target_precompile_headers(${target} REUSE_FROM cistern_models)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
