@@ -120,6 +120,7 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
 
   DeviceIndex current_device() const;
   CudaDevice& device_of(DeviceIndex index);
+  void* take(DeviceIndex index, std::size_t bytes);
   void* take(CudaDevice& device, StreamId stream, std::size_t bytes);
   /// While pools are begun, somebody looks on, a fault waits to be told, or this is a child of fork.
   void* take_specially(CudaDevice& device, Request request);
@@ -128,6 +129,8 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   /// False if nobody granted it.
   bool give(void* data);
   bool give_observed(void* data);
+  /// Nobody granted it here.
+  void raw_delete_foreign(void* data);
   /// The address is about to be freed.
   void end_export(Address address);
   bool observed() const;

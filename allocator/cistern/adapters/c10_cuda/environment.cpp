@@ -39,6 +39,11 @@ constexpr Meaningless kMeaningless[] = {
     {"max_non_split_rounding_mb", "cistern splits blocks of every size; drop it"},
     {"large_segment_size_mb", "cistern grows by what is asked; drop it"},
     {"graph_capture_record_stream_reuse", "blocks that other streams use stay until a capture ends; drop it"},
+    {"backend", "cistern is the backend; do not install it where another one is wanted"},
+    {"release_lock_on_cudamalloc", "frees never wait for a growing device; drop it"},
+    {"throw_on_cudamalloc_oom", "cistern asks the driver before it refuses; say limit:SIZE in CISTERN_CONF instead"},
+    {"expandable_segments_reserve", "cistern reserves address space in steps; drop it"},
+    {"expandable_segments_reserve_by_class", "cistern reserves address space in steps; drop it"},
 };
 
 void apply_torch(Options& options, const std::function<void(const std::string&)>& warn) {

@@ -2,13 +2,27 @@
 // plug serves the minor it was built for and no other. A new minor is admitted here, and what it adds is added here.
 #pragma once
 
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <torch/headeronly/version.h>
+
 #include <string>
 
-#if defined(CISTERN_TORCH_MINOR) && (CISTERN_TORCH_MAJOR != 2 || CISTERN_TORCH_MINOR != 11)
-#error "cistern's CUDA plug is written for torch 2.11; use the C interface (cistern::c_abi) with other versions"
+#if TORCH_VERSION_MAJOR != 2 || TORCH_VERSION_MINOR < 11 || TORCH_VERSION_MINOR > 15
+#error "cistern's CUDA plug is written for torch 2.11 to 2.15; use the C interface (cistern::c_abi) with other versions"
 #endif
 
 namespace cistern {
+
+/// torch's interface, with what minors after 2.11 want answered besides.
+class TorchCudaAllocator : public c10::cuda::CUDACachingAllocator::CUDAAllocator {
+ public:
+#if TORCH_VERSION_MINOR >= 12
+  /// Of requests refused without asking the driver, by the setting throw_on_cudamalloc_oom; cistern always asks.
+  void attachOomRejectionObserver(c10::cuda::CUDACachingAllocator::OomRejectionObserver) override {}
+#endif
+  /// Overrides in those minors that have it.
+  virtual bool supportsUserMetadata() { return true; }
+};
 
 /// "2.11.0": the version whose headers this was compiled with.
 const char* torch_built_for() noexcept;
