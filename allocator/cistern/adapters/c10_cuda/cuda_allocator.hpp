@@ -19,6 +19,7 @@
 #include "cistern/adapters/c10_common.hpp"
 #include "cistern/adapters/c10_cuda/history.hpp"
 #include "cistern/adapters/c10_cuda/pools.hpp"
+#include "cistern/adapters/c10_cuda/torch_minor.hpp"
 #include "cistern/adapters/cuda_devices.hpp"
 
 namespace cistern {
@@ -26,7 +27,7 @@ namespace cistern {
 /// One in a process, never destroyed: tensors outlive main. Runs out by c10::OutOfMemoryError; misuse and driver faults
 /// are c10::Error; see the files for what each subject promises.
 /// Threads: all members from any thread at once.
-class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocator {
+class CudaAllocator final : public TorchCudaAllocator {
  public:
   using CUDAAllocator = c10::cuda::CUDACachingAllocator::CUDAAllocator;
   using DeviceIndex = c10::DeviceIndex;
@@ -120,7 +121,6 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
 
   DeviceIndex current_device() const;
   CudaDevice& device_of(DeviceIndex index);
-  void* take(DeviceIndex index, std::size_t bytes);
   void* take(CudaDevice& device, StreamId stream, std::size_t bytes);
   /// While pools are begun, somebody looks on, a fault waits to be told, or this is a child of fork.
   void* take_specially(CudaDevice& device, Request request);
@@ -129,8 +129,6 @@ class CudaAllocator final : public c10::cuda::CUDACachingAllocator::CUDAAllocato
   /// False if nobody granted it.
   bool give(void* data);
   bool give_observed(void* data);
-  /// Nobody granted it here.
-  void raw_delete_foreign(void* data);
   /// The address is about to be freed.
   void end_export(Address address);
   bool observed() const;
