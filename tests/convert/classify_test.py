@@ -21,7 +21,7 @@ PROGRAM = ""
 
 class Classify(Case):
     def classified(self, weights, pictures):
-        """The five best of each picture, as [(class, probability)]. They have the network's size: nothing is resized."""
+        """The five best of each picture, as [(class, probability)]. They have the network's size already."""
         files = []
         for number, pixels in enumerate(pictures):
             files.append(self.folder / f"{number}.png")

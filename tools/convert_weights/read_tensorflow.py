@@ -20,10 +20,10 @@ PARTS_OF_NORM = {"gamma": "weight", "beta": "bias", "moving_mean": "running_mean
 
 
 def read(path):
-    if not PYTHON.exists():
-        raise ConvertError("needs TensorFlow to be read: run tools/setup.sh --convert-tensorflow")
     with tempfile.TemporaryDirectory() as folder:
         prefix, saved_model = find_files(path, pathlib.Path(folder))
+        if not PYTHON.exists():
+            raise ConvertError("needs TensorFlow to be read: run tools/setup.sh --convert-tensorflow")
         return network_of(*run_tensorflow(prefix, saved_model, pathlib.Path(folder)))
 
 
