@@ -1,5 +1,6 @@
 #include <unordered_set>
 
+#include "cistern/adapters/c10_cuda/torch_minor.hpp"
 #include "cuda_torch/c10_cuda_world.hpp"
 
 namespace cistern::support {
@@ -183,7 +184,7 @@ TEST_F(C10CudaPools, ACaptureAllocatesAndFreesInItsPoolWithoutSpoilingItself) {
 /// Somebody else's allocator, of which a pool uses raw_alloc and raw_delete.
 TEST_F(C10CudaPools, APoolOfAForeignAllocatorTakesItsSegmentsThereAndGivesThemBackThere) {
   static std::unordered_set<void*> segments;
-  class Foreign final : public c10::cuda::CUDACachingAllocator::CUDAAllocator {
+  class Foreign final : public TorchCudaAllocator {
    public:
     void* raw_alloc(std::size_t bytes) override {
       void* data = nullptr;
