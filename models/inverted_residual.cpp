@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace cistern::models {
 namespace {
@@ -41,7 +40,8 @@ struct InvertedResidual::Shape {
   std::int64_t before_rows, before_columns;
   std::int64_t step_rows;  ///< Rows of output at a time,
   std::int64_t ring_rows;  ///< and of the expanded image that they look at.
-  std::int64_t padded_floats;
+  std::int64_t padded_rows,
+      padded_floats;  ///< Rows of the picture with zeros around them, and the length of one.
 
   std::int64_t ring_floats(std::int64_t hidden) const noexcept { return ring_rows * columns * hidden; }
   std::int64_t depthwise_floats(std::int64_t hidden) const noexcept {
@@ -74,6 +74,7 @@ InvertedResidual::Shape InvertedResidual::shape_of(const ImageView& input) const
   shape.step_rows =
       std::min((kPixels + shape.output_columns - 1) / shape.output_columns, convolved(shape.rows, stride_));
   shape.ring_rows = (shape.step_rows - 1) * stride_ + 3;
+  shape.padded_rows = (shape.ring_rows - 1) * stem_stride_ + 3;
   shape.padded_floats = stem_ ? (input.columns + 3) * input.channels : 0;
   return shape;
 }
@@ -88,21 +89,22 @@ ImageView InvertedResidual::output_of(const ImageView& input, const float* data)
 
 std::int64_t InvertedResidual::scratch_floats(const ImageView& input) const noexcept {
   const Shape shape = shape_of(input);
-  return shape.ring_floats(hidden_) + shape.depthwise_floats(hidden_) + 3 * shape.padded_floats;
+  return shape.ring_floats(hidden_) + shape.depthwise_floats(hidden_) +
+         shape.padded_rows * shape.padded_floats;
 }
 
-// Three rows of the picture go into rows with zeros around them, in the order channels last.
-void InvertedResidual::stem_row(const ImageView& input, const Shape& shape, std::int64_t row, float* to,
-                                float* padded) const {
-  const std::int64_t before_rows = side_padding(padding_, input.rows, stem_stride_).before;
+// What rows of the stem's output look at, with zeros around it, in the order channels last.
+void InvertedResidual::pad_rows(const ImageView& input, const Shape& shape, Band rows, float* padded) const {
+  const std::int64_t first =
+      rows.first * stem_stride_ - side_padding(padding_, input.rows, stem_stride_).before;
   const std::int64_t before_columns = side_padding(padding_, input.columns, stem_stride_).before;
   const std::int64_t channels = input.channels;
-  for (std::int64_t r = 0; r < 3; ++r) {
+  const std::int64_t count = (rows.end - rows.first - 1) * stem_stride_ + 3;
+  for (std::int64_t r = 0; r < count; ++r) {
     float* line = padded + r * shape.padded_floats;
     std::fill_n(line, shape.padded_floats, 0.0f);
-    const std::int64_t y = row * stem_stride_ - before_rows + r;
-    if (y < 0 || y >= input.rows) continue;
-    const float* from = input.data + y * input.row_stride;
+    if (first + r < 0 || first + r >= input.rows) continue;
+    const float* from = input.data + (first + r) * input.row_stride;
     line += before_columns * channels;
     if (input.channel_stride == 1 && input.column_stride == channels) {
       std::copy_n(from, input.columns * channels, line);
@@ -114,25 +116,37 @@ void InvertedResidual::stem_row(const ImageView& input, const Shape& shape, std:
       }
     }
   }
-  const LeftMatrix left{padded, stem_stride_ * channels, shape.columns, 3, shape.padded_floats};
-  multiply(left, expand_.matrix(), {0, hidden_}, {to, hidden_, true});
 }
 
 // Into a ring of rows, where row y lies at y modulo its length.
-void InvertedResidual::expand_rows(const ImageView& input, const Shape& shape, Band rows, float* ring,
-                                   float* padded) const {
+void InvertedResidual::expand_rows(const ImageView& input, const Shape& shape, Band rows, Columns panel,
+                                   float* ring, const float* padded) const {
+  const std::int64_t width = panel.end - panel.first;
   for (std::int64_t row = rows.first; row < rows.end;) {
     const std::int64_t slot = row % shape.ring_rows;
-    float* to = ring + slot * shape.columns * hidden_;
-    if (stem_) {
-      stem_row(input, shape, row, to, padded);
-      ++row;
-      continue;
-    }
-    const std::int64_t run = std::min(rows.end - row, shape.ring_rows - slot);
-    const LeftMatrix left{input.data + row * input.row_stride, input.channels, run * shape.columns};
-    multiply(left, expand_.matrix(), {0, hidden_}, {to, hidden_, true});
+    const std::int64_t run = stem_ ? 1 : std::min(rows.end - row, shape.ring_rows - slot);
+    const LeftMatrix left =
+        stem_ ? LeftMatrix{padded + (row - rows.first) * stem_stride_ * shape.padded_floats,
+                           stem_stride_ * input.channels, shape.columns, 3, shape.padded_floats}
+              : LeftMatrix{input.data + row * input.row_stride, input.channels, run * shape.columns};
+    multiply(left, expand_.matrix(), panel, {ring + slot * shape.columns * width, width, true});
     row += run;
+  }
+}
+
+void InvertedResidual::depthwise_rows(const Shape& shape, Band rows, Columns panel, const float* ring,
+                                      float* to) const {
+  const DepthwiseWeights weights{taps_.const_data_ptr<float>(), depthwise_bias_.const_data_ptr<float>(),
+                                 hidden_};
+  for (std::int64_t y = rows.first; y < rows.end; ++y, to += shape.output_columns * hidden_) {
+    DepthwiseRows seen{{}, shape.columns, shape.before_columns, stride_};
+    for (std::int64_t r = 0; r < 3; ++r) {
+      const std::int64_t row = y * stride_ - shape.before_rows + r;
+      const bool inside = row >= 0 && row < shape.rows;
+      seen.rows[r] =
+          inside ? ring + row % shape.ring_rows * shape.columns * (panel.end - panel.first) : nullptr;
+    }
+    depthwise_row(seen, weights, panel, to, shape.output_columns);
   }
 }
 
@@ -141,28 +155,23 @@ void InvertedResidual::run(const ImageView& input, float* output, Band band, flo
   float* const ring = scratch;
   float* const convolved_rows = ring + shape.ring_floats(hidden_);
   float* const padded = convolved_rows + shape.depthwise_floats(hidden_);
-  const DepthwiseWeights depthwise{taps_.const_data_ptr<float>(), depthwise_bias_.const_data_ptr<float>(),
-                                   hidden_};
   const std::int64_t output_stride = shape.output_columns * project_.outputs();
 
   std::int64_t next = std::max<std::int64_t>(0, band.first * stride_ - shape.before_rows);
   for (std::int64_t y = band.first; y < band.end; y += shape.step_rows) {
-    const std::int64_t count = std::min(shape.step_rows, band.end - y);
-    const std::int64_t seen = std::min(shape.rows, (y + count - 1) * stride_ - shape.before_rows + 3);
-    expand_rows(input, shape, {next, seen}, ring, padded);
-    next = seen;
-    for (std::int64_t i = 0; i < count; ++i) {
-      DepthwiseRows rows{{}, shape.columns, shape.before_columns, stride_};
-      for (std::int64_t r = 0; r < 3; ++r) {
-        const std::int64_t row = (y + i) * stride_ - shape.before_rows + r;
-        const bool inside = row >= 0 && row < shape.rows;
-        rows.rows[r] = inside ? ring + row % shape.ring_rows * shape.columns * hidden_ : nullptr;
-      }
-      depthwise_row(rows, depthwise, {0, hidden_}, convolved_rows + i * shape.output_columns * hidden_,
-                    shape.output_columns);
+    const Band rows{y, std::min(y + shape.step_rows, band.end)};
+    const Band made{next, std::min(shape.rows, (rows.end - 1) * stride_ - shape.before_rows + 3)};
+    next = made.end;
+    if (stem_) pad_rows(input, shape, made, padded);
+    // Panel by panel, each in a ring of its own that stays in L1 between expansion and depthwise convolution.
+    for (Columns panel{0, 0}; panel.first < hidden_; panel.first = panel.end) {
+      panel.end = panel.first + panel_width(panel.first, hidden_);
+      float* const panel_ring = ring + shape.ring_rows * shape.columns * panel.first;
+      expand_rows(input, shape, made, panel, panel_ring, padded);
+      depthwise_rows(shape, rows, panel, panel_ring, convolved_rows);
     }
-    const LeftMatrix left{convolved_rows, hidden_, count * shape.output_columns};
-    multiply(left, project_.matrix(), {0, project_.outputs()},
+    multiply({convolved_rows, hidden_, (rows.end - rows.first) * shape.output_columns}, project_.matrix(),
+             {0, project_.outputs()},
              {output + y * output_stride, project_.outputs(), false,
               residual_ ? input.data + y * input.row_stride : nullptr});
   }

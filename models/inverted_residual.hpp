@@ -62,8 +62,10 @@ class InvertedResidual {
  private:
   struct Shape;  // What follows from the size of an input.
   Shape shape_of(const ImageView& input) const noexcept;
-  void expand_rows(const ImageView& input, const Shape& shape, Band rows, float* ring, float* padded) const;
-  void stem_row(const ImageView& input, const Shape& shape, std::int64_t row, float* to, float* padded) const;
+  void pad_rows(const ImageView& input, const Shape& shape, Band rows, float* padded) const;
+  void expand_rows(const ImageView& input, const Shape& shape, Band rows, Columns panel, float* ring,
+                   const float* padded) const;
+  void depthwise_rows(const Shape& shape, Band rows, Columns panel, const float* ring, float* to) const;
 
   Padding padding_;
   bool stem_;

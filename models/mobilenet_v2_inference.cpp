@@ -1,6 +1,7 @@
 #include "models/mobilenet_v2_inference.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -73,7 +74,8 @@ void MobileNetV2Inference::Network::last_convolution(const ImageView& input, flo
   float* const data = convolved.mutable_data_ptr<float>();
   team.for_each(static_cast<std::uint32_t>(threads), [&](std::uint32_t part) {
     const Columns columns = share_of(outputs, part, threads);
-    multiply({input.data, input.channels, pixels}, last.matrix(), columns, {data, outputs, true});
+    multiply({input.data, input.channels, pixels}, last.matrix(), columns,
+             {data + columns.first, outputs, true});
     std::fill(features + columns.first, features + columns.end, 0.0f);
     for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
       for (std::int64_t c = columns.first; c < columns.end; ++c) features[c] += data[pixel * outputs + c];
@@ -126,8 +128,8 @@ at::Tensor MobileNetV2Inference::logits(const at::Tensor& images) {
   const at::Tensor padded = at::empty({count, outputs});
   float* const data = padded.mutable_data_ptr<float>();
   network.team.for_each(static_cast<std::uint32_t>(network.threads), [&](std::uint32_t part) {
-    multiply({rows, inputs, count}, network.classifier.matrix(), share_of(outputs, part, network.threads),
-             {data, outputs});
+    const Columns columns = share_of(outputs, part, network.threads);
+    multiply({rows, inputs, count}, network.classifier.matrix(), columns, {data + columns.first, outputs});
   });
   return outputs == network.options.classes ? padded
                                             : padded.narrow(1, 0, network.options.classes).contiguous();

@@ -29,8 +29,8 @@ CISTERN_INLINE Floats relu6(Floats value) {
 // input.
 template <int Rows, int Vectors>
 CISTERN_INLINE void multiply_tile(const LeftMatrix& left, const float* at, const PackedMatrix& matrix,
-                                  const float* panel, std::int64_t column, const Product& product,
-                                  std::int64_t row) {
+                                  const float* panel, std::int64_t column, std::int64_t first_column,
+                                  const Product& product, std::int64_t row) {
   Floats sums[Rows][Vectors];
 #pragma GCC unroll 6
   for (int r = 0; r < Rows; ++r) {
@@ -51,7 +51,7 @@ CISTERN_INLINE void multiply_tile(const LeftMatrix& left, const float* at, const
       }
     }
   }
-  const std::int64_t offset = row * product.row_stride + column;
+  const std::int64_t offset = row * product.row_stride + column - first_column;
 #pragma GCC unroll 6
   for (int r = 0; r < Rows; ++r) {
 #pragma GCC unroll 3
@@ -66,7 +66,7 @@ CISTERN_INLINE void multiply_tile(const LeftMatrix& left, const float* at, const
 
 template <int Vectors>
 CISTERN_INLINE void multiply_panel(const LeftMatrix& left, const PackedMatrix& matrix, const float* panel,
-                                   std::int64_t column, const Product& product) {
+                                   std::int64_t column, std::int64_t first_column, const Product& product) {
   // Tiles as equal as can be: 49 rows in sixes would leave a tile of one, which costs almost as much as a
   // full one.
   constexpr std::int64_t kMostRows = Vectors == 3 ? 4 : 6;
@@ -76,23 +76,23 @@ CISTERN_INLINE void multiply_panel(const LeftMatrix& left, const PackedMatrix& m
     const float* at = left.data + row * left.row_stride;
     switch (rows) {
       case 1:
-        multiply_tile<1, Vectors>(left, at, matrix, panel, column, product, row);
+        multiply_tile<1, Vectors>(left, at, matrix, panel, column, first_column, product, row);
         break;
       case 2:
-        multiply_tile<2, Vectors>(left, at, matrix, panel, column, product, row);
+        multiply_tile<2, Vectors>(left, at, matrix, panel, column, first_column, product, row);
         break;
       case 3:
-        multiply_tile<3, Vectors>(left, at, matrix, panel, column, product, row);
+        multiply_tile<3, Vectors>(left, at, matrix, panel, column, first_column, product, row);
         break;
       case 4:
-        multiply_tile<4, Vectors>(left, at, matrix, panel, column, product, row);
+        multiply_tile<4, Vectors>(left, at, matrix, panel, column, first_column, product, row);
         break;
       default:
         if constexpr (kMostRows == 6) {
           if (rows == 5) {
-            multiply_tile<5, Vectors>(left, at, matrix, panel, column, product, row);
+            multiply_tile<5, Vectors>(left, at, matrix, panel, column, first_column, product, row);
           } else {
-            multiply_tile<6, Vectors>(left, at, matrix, panel, column, product, row);
+            multiply_tile<6, Vectors>(left, at, matrix, panel, column, first_column, product, row);
           }
         }
     }
@@ -105,17 +105,18 @@ CISTERN_INLINE void multiply_body(const LeftMatrix& left, const PackedMatrix& ma
   for (std::int64_t column = columns.first; column < columns.end;) {
     const float* panel = matrix.panels + column * matrix.inputs;
     const std::int64_t width = panel_width(column, matrix.outputs);
-    if (width == 24) multiply_panel<3>(left, matrix, panel, column, product);
-    if (width == 16) multiply_panel<2>(left, matrix, panel, column, product);
-    if (width == 8) multiply_panel<1>(left, matrix, panel, column, product);
+    if (width == 24) multiply_panel<3>(left, matrix, panel, column, columns.first, product);
+    if (width == 16) multiply_panel<2>(left, matrix, panel, column, columns.first, product);
+    if (width == 8) multiply_panel<1>(left, matrix, panel, column, columns.first, product);
     column += width;
   }
 }
 
 // Neighbouring outputs share most of their inputs: each is loaded once for all of them.
 template <int Stride, int Outputs>
-CISTERN_INLINE void depthwise_inner(const DepthwiseRows& input, std::int64_t offset, std::int64_t channels,
-                                    const Floats (&taps)[kTaps], Floats bias, float* output) {
+CISTERN_INLINE void depthwise_inner(const DepthwiseRows& input, std::int64_t offset, std::int64_t width,
+                                    const Floats (&taps)[kTaps], Floats bias, float* output,
+                                    std::int64_t channels) {
   Floats sums[Outputs];
 #pragma GCC unroll 4
   for (int o = 0; o < Outputs; ++o) sums[o] = bias;
@@ -125,7 +126,7 @@ CISTERN_INLINE void depthwise_inner(const DepthwiseRows& input, std::int64_t off
     const float* row = input.rows[r] + offset;
 #pragma GCC unroll 9
     for (int j = 0; j < (Outputs - 1) * Stride + 3; ++j) {
-      const Floats value = load(row + j * channels);
+      const Floats value = load(row + j * width);
 #pragma GCC unroll 4
       for (int o = 0; o < Outputs; ++o) {
         const int tap = j - o * Stride;
@@ -138,12 +139,12 @@ CISTERN_INLINE void depthwise_inner(const DepthwiseRows& input, std::int64_t off
 }
 
 CISTERN_INLINE void depthwise_edge(const DepthwiseRows& input, std::int64_t column, std::int64_t channel,
-                                   std::int64_t channels, const float* taps, Floats bias, float* output) {
+                                   std::int64_t width, const float* taps, Floats bias, float* output) {
   Floats sum = bias;
   for (int tap = 0; tap < kTaps; ++tap) {
     const std::int64_t at = column + tap % 3;
     if (input.rows[tap / 3] == nullptr || at < 0 || at >= input.columns) continue;
-    sum += load(input.rows[tap / 3] + at * channels + channel) * load(taps + tap * kLanes);
+    sum += load(input.rows[tap / 3] + at * width + channel) * load(taps + tap * kLanes);
   }
   store(output, relu6(sum));
 }
@@ -151,33 +152,33 @@ CISTERN_INLINE void depthwise_edge(const DepthwiseRows& input, std::int64_t colu
 template <int Stride>
 CISTERN_INLINE void depthwise_row_of(const DepthwiseRows& input, const DepthwiseWeights& weights,
                                      Columns range, float* output, std::int64_t output_columns) {
-  const std::int64_t channels = weights.channels;
+  const std::int64_t channels = weights.channels, width = range.end - range.first;
   // Outputs [first, end) look at no zeros.
   const std::int64_t first = std::min((input.before + Stride - 1) / Stride, output_columns);
   const std::int64_t end =
       input.columns + input.before < 3
           ? first
           : std::max(first, std::min(output_columns, (input.columns - 3 + input.before) / Stride + 1));
-  for (std::int64_t channel = range.first; channel < range.end; channel += kLanes) {
-    const float* packed = weights.taps + channel * kTaps;
-    const Floats bias = load(weights.bias + channel);
+  for (std::int64_t channel = 0; channel < width; channel += kLanes) {
+    const float* packed = weights.taps + (range.first + channel) * kTaps;
+    const Floats bias = load(weights.bias + range.first + channel);
     Floats taps[kTaps];
 #pragma GCC unroll 9
     for (int tap = 0; tap < kTaps; ++tap) taps[tap] = load(packed + tap * kLanes);
-    const auto offset = [&](std::int64_t o) { return (o * Stride - input.before) * channels + channel; };
-    float* to = output + channel;
+    const auto column = [&](std::int64_t o) { return o * Stride - input.before; };
+    float* to = output + range.first + channel;
     std::int64_t o = 0;
-    for (; o < first; ++o) {
-      depthwise_edge(input, o * Stride - input.before, channel, channels, packed, bias, to + o * channels);
-    }
+    for (; o < first; ++o) depthwise_edge(input, column(o), channel, width, packed, bias, to + o * channels);
     for (; o + 4 <= end; o += 4) {
-      depthwise_inner<Stride, 4>(input, offset(o), channels, taps, bias, to + o * channels);
+      depthwise_inner<Stride, 4>(input, column(o) * width + channel, width, taps, bias, to + o * channels,
+                                 channels);
     }
-    for (; o < end; ++o)
-      depthwise_inner<Stride, 1>(input, offset(o), channels, taps, bias, to + o * channels);
-    for (; o < output_columns; ++o) {
-      depthwise_edge(input, o * Stride - input.before, channel, channels, packed, bias, to + o * channels);
+    for (; o < end; ++o) {
+      depthwise_inner<Stride, 1>(input, column(o) * width + channel, width, taps, bias, to + o * channels,
+                                 channels);
     }
+    for (; o < output_columns; ++o)
+      depthwise_edge(input, column(o), channel, width, packed, bias, to + o * channels);
   }
 }
 

@@ -35,10 +35,10 @@ struct LeftMatrix {
 };
 
 struct Product {
-  float* data;
+  float* data;  ///< Of the first column that is asked for.
   std::int64_t row_stride;
   bool relu6 = false;
-  const float* added = nullptr;  ///< Of the product's shape and stride: added to it.
+  const float* added = nullptr;  ///< Of the product's layout: added to it.
 };
 
 /// Columns [first, end) of the product, both borders of panels.
@@ -59,7 +59,7 @@ struct DepthwiseWeights {
 /// From [channels][9] to taps, as many floats.
 void pack_depthwise(const float* weights, std::int64_t channels, float* taps);
 
-/// Three rows of an image [columns][channels], and how a 3x3 window goes over them.
+/// Three rows of an image [columns][channels that are asked for], and how a 3x3 window goes over them.
 struct DepthwiseRows {
   const float* rows[3];  ///< Null for a row of zeros.
   std::int64_t columns;

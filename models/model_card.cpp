@@ -1,11 +1,10 @@
 #include "models/model_card.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
 #include <nlohmann/json.hpp>
-
-#include "models/mnist_cnn.hpp"
 
 namespace cistern::models {
 namespace {
@@ -18,6 +17,8 @@ constexpr const char* kBatchNormNames[] = {"folded", "separate"};
 [[noreturn]] void fail(const std::string& key, const std::string& wanted) {
   throw std::invalid_argument("its card lacks '" + key + "', or has there what is not " + wanted);
 }
+
+constexpr std::int64_t kDigits = 10;  // What mnist_cnn tells apart.
 
 struct Span {
   double least, most;
@@ -99,6 +100,9 @@ std::vector<std::string> parse_labels(const json& card, std::int64_t classes) {
   for (const json& label : list) {
     if (!label.is_string()) fail("labels", wanted);
     labels.push_back(label.get<std::string>());
+    const bool one_line = std::none_of(labels.back().begin(), labels.back().end(),
+                                       [](char c) { return c == '\n' || c == '\r'; });
+    if (!one_line) fail("labels", wanted + ", of one line");
   }
   return labels;
 }
@@ -134,7 +138,7 @@ ModelCard parse_card(const std::string& text) {
   ModelCard parsed;
   parsed.model = words(card, "model");
   parsed.preprocessing = parse_preprocessing(member(card, "preprocessing", "an object"));
-  std::int64_t classes = kMnistClasses;
+  std::int64_t classes = kDigits;
   std::int64_t channels = 1;
   if (parsed.model == kMobileNetV2Name) {
     parsed.network = parse_network(card);

@@ -8,10 +8,12 @@
 #include <cstring>
 #include <fstream>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "cistern/observe/files.hpp"
+#include "models/safetensors_header.hpp"
 #include "models/sha256.hpp"
 
 namespace cistern::models {
@@ -20,9 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kMetadata = "__metadata__";
 constexpr const char* kSha256 = "sha256";
-constexpr std::uint64_t kLargestHeader = std::uint64_t{1} << 24;
 constexpr std::pair<const char*, at::ScalarType> kTypes[] = {
     {"F32", at::kFloat}, {"I64", at::kLong}, {"U8", at::kByte}};
 
@@ -84,39 +84,13 @@ class TemporaryFile {
   bool moved_ = false;
 };
 
-json read_header(std::ifstream& stream, const fs::path& file) {
-  std::uint64_t header_bytes = 0;  // Little endian, as are all machines that torch's wheels run on.
-  stream.read(reinterpret_cast<char*>(&header_bytes), sizeof header_bytes);
-  if (!stream || header_bytes > kLargestHeader) fail(file, "is no safetensors file");
-  std::string text(header_bytes, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!stream) fail(file, "was cut short");
-  json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!header.is_object()) fail(file, "is no safetensors file");
-  return header;
-}
-
-at::Tensor read_tensor(std::ifstream& stream, const fs::path& file, const std::string& name,
-                       const json& entry, std::uint64_t data_start, std::uint64_t file_bytes) {
-  at::ScalarType type = at::ScalarType::Undefined;
-  for (const auto& [type_text, candidate] : kTypes) {
-    if (entry.at("dtype") == type_text) type = candidate;
+at::Tensor read_tensor(std::ifstream& stream, const fs::path& file, const SafetensorsEntry& entry) {
+  at::ScalarType type = at::kFloat;
+  for (const auto& [name, candidate] : kTypes) {
+    if (entry.type == name) type = candidate;
   }
-  if (type == at::ScalarType::Undefined) fail(file, "tensor " + name + " has an unknown type");
-  const auto offsets = entry.at("data_offsets").get<std::pair<std::uint64_t, std::uint64_t>>();
-  const auto shape = entry.at("shape").get<std::vector<std::int64_t>>();
-  std::uint64_t wanted = c10::elementSize(type);
-  for (const std::int64_t size : shape) {
-    if (size < 0 || __builtin_mul_overflow(wanted, static_cast<std::uint64_t>(size), &wanted))
-      wanted = UINT64_MAX;
-  }
-  if (offsets.second < offsets.first || offsets.second - offsets.first != wanted) {
-    fail(file, "tensor " + name + " has a size that does not fit its shape");
-  }
-  if (offsets.second > file_bytes - data_start) fail(file, "was cut short");
-  at::Tensor tensor = at::empty(shape, type);
-  stream.seekg(static_cast<std::streamoff>(data_start + offsets.first));
-  stream.read(static_cast<char*>(tensor.mutable_data_ptr()), static_cast<std::streamsize>(wanted));
+  at::Tensor tensor = at::empty(entry.shape, type);
+  stream.read(static_cast<char*>(tensor.mutable_data_ptr()), static_cast<std::streamsize>(tensor.nbytes()));
   if (!stream) fail(file, "cannot be read");
   return tensor;
 }
@@ -135,8 +109,8 @@ std::string sha256_of(const std::map<std::string, at::Tensor>& tensors) {
 
 void write_tensor_file(const fs::path& file, const TensorFile& content) {
   json header = json::object();
-  header[kMetadata] = content.metadata;
-  header[kMetadata][kSha256] = sha256_of(content.tensors);
+  header[kSafetensorsMetadata] = content.metadata;
+  header[kSafetensorsMetadata][kSha256] = sha256_of(content.tensors);
   std::uint64_t offset = 0;
   for (const auto& [name, tensor] : content.tensors) {
     header[name] = {{"dtype", type_name(tensor.scalar_type())},
@@ -159,24 +133,16 @@ void write_tensor_file(const fs::path& file, const TensorFile& content) {
 TensorFile read_tensor_file(const fs::path& file) {
   errno = 0;
   std::ifstream stream(file, std::ios::binary);
+  if (!stream) fail_errno(file, "cannot be read");
   std::error_code error;
+  if (!fs::is_regular_file(file, error)) fail(file, "is not a file");
   const std::uint64_t file_bytes = fs::file_size(file, error);
-  if (!stream || error)
-    fail(file, std::string("cannot be read: ") + std::strerror(error ? error.value() : errno));
-  const json header = read_header(stream, file);
-  const auto data_start = static_cast<std::uint64_t>(stream.tellg());
+  if (error) fail(file, "cannot be read: " + error.message());
+  SafetensorsHeader header = read_safetensors_header(stream, file_bytes, file.string());
   TensorFile content;
-  try {
-    for (const auto& [name, entry] : header.items()) {
-      if (name == kMetadata) {
-        content.metadata = entry.get<std::map<std::string, std::string>>();
-      } else {
-        content.tensors[name] = read_tensor(stream, file, name, entry, data_start, file_bytes);
-      }
-    }
-  } catch (const json::exception&) {
-    fail(file, "has a header that is no safetensors header");
-  }
+  content.metadata = std::move(header.metadata);
+  for (const SafetensorsEntry& entry : header.entries)
+    content.tensors[entry.name] = read_tensor(stream, file, entry);
   const auto sha256 = content.metadata.find(kSha256);
   if (sha256 != content.metadata.end() && sha256->second != sha256_of(content.tensors)) {
     fail(file, "is damaged: its data do not match their sha256");

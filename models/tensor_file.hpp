@@ -20,7 +20,8 @@ struct TensorFile {
 /// nothing behind.
 void write_tensor_file(const std::filesystem::path& file, const TensorFile& content);
 
-/// Fails with FileError: unreadable, no such format, cut short, or data that do not match their sha256.
+/// Takes no more memory than the file is long, whatever its header says. Fails with FileError, one line: unreadable, no
+/// such format, cut short, tensors that overlap or leave gaps, or data that do not match their sha256.
 TensorFile read_tensor_file(const std::filesystem::path& file);
 
 }  // namespace cistern::models

@@ -5,14 +5,14 @@
 #include <torch/torch.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "models/weights_file.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace cistern::models {
 
@@ -25,6 +25,30 @@ inline std::filesystem::path shared_mobilenet() {
 inline std::string bytes_of(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// Why published_weights() would fail; empty if it would not.
+inline std::string missing_for_published_weights() {
+  for (const std::filesystem::path& file :
+       {shared_mobilenet() / "slim_mobilenet_v2_1.0_224_folded.npz",
+        std::filesystem::path(CISTERN_SOURCE_DIR "/.venv-convert/bin/python")}) {
+    if (!std::filesystem::exists(file)) return "SKIPPED, NOTHING TESTED: no " + file.string();
+  }
+  return "";
+}
+
+/// Converted from the published file when first asked for.
+inline const Weights& published_weights() {
+  static const Weights weights = [] {
+    const TemporaryFolder folder;
+    const std::string file = folder.path("weights.safetensors");
+    const std::string command = CISTERN_SOURCE_DIR "/tools/convert " +
+                                (shared_mobilenet() / "slim_mobilenet_v2_1.0_224_folded.npz").string() + " " +
+                                file + " > /dev/null";
+    TORCH_CHECK(std::system(command.c_str()) == 0, "failed: ", command);
+    return read_weights(file);
+  }();
+  return weights;
 }
 
 /// The array of a .npy file of float32 or float64, C order. Shapes: flat.
