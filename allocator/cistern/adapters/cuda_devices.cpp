@@ -38,10 +38,12 @@ std::unique_ptr<MemorySource> CudaDevice::make_source(const DriverApi& driver, S
   if (choice == SourceChoice::kVmm) {
     auto source = std::make_unique<VmmSource>(driver, index_);
     vmm_ = source.get();
+    source_faults_ = &source->faults();
     return source;
   }
   auto source = make_malloc_source(driver, index_);
   whole_ = source.get();
+  source_faults_ = &source->faults();
   return source;
 }
 
@@ -123,6 +125,10 @@ CudaDevices::Freed CudaDevices::free(Address address) {
     const FreeOutcome outcome = latest->allocator().free(address);
     if (outcome != FreeOutcome::kNotLive) [[likely]] return {outcome, latest};
   }
+  return free_elsewhere(address, latest);
+}
+
+[[gnu::noinline]] CudaDevices::Freed CudaDevices::free_elsewhere(Address address, CudaDevice* latest) {
   for (int index = 0; index < count(); ++index) {
     CudaDevice* device = find(index);
     if (device == nullptr || device == latest) continue;

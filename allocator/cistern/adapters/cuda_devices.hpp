@@ -65,13 +65,14 @@ class CudaDevice {
   std::vector<std::shared_ptr<ForeignPool>> foreign_pools() const;
 
  private:
-  KeptFaults& source_faults() noexcept { return vmm_ != nullptr ? vmm_->faults() : whole_->faults(); }
+  KeptFaults& source_faults() noexcept { return *source_faults_; }
   std::unique_ptr<MemorySource> make_source(const DriverApi& driver, SourceChoice choice);
 
   const int index_;
   const Options options_;
   VmmSource* vmm_ = nullptr;
   WholeSource* whole_ = nullptr;
+  KeptFaults* source_faults_ = nullptr;
   std::string fallback_;
   WatchedSource source_;
   EventFences fences_;
@@ -135,6 +136,9 @@ class CudaDevices {
   const Options& options() const noexcept { return options_; }
 
  private:
+  /// Not of the device whose index the thread freed last.
+  Freed free_elsewhere(Address address, CudaDevice* latest);
+
   const DriverApi driver_;
   const Options options_;
   const std::function<void(CudaDevice&)> made_;

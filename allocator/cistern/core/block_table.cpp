@@ -11,16 +11,23 @@ constexpr std::size_t kFirstSlots = 64;
 
 }  // namespace
 
-BlockTable::BlockTable() { rehash(kFirstSlots); }
+BlockTable::BlockTable() : blocks_(1) {
+  blocks_[kNoBlock].state = BlockState::kHole;
+  rehash(kFirstSlots);
+}
 
 void BlockTable::prepare(std::size_t blocks) {
   if (ready_for(blocks)) return;
   const std::size_t wanted = std::max<std::size_t>(block_count() + blocks, 16) * 2;
   // Both may throw, and both leave everything as it was when they do.
-  if (blocks_.capacity() < wanted) {
-    const std::size_t used = block_count();
-    blocks_.reserve(wanted);
-    block_room_ = blocks_.capacity() - used;
+  if (blocks_.size() - 1 < wanted) {
+    const std::size_t first = blocks_.size();
+    blocks_.resize(wanted + 1);
+    block_room_ += blocks_.size() - first;
+    for (std::size_t index = blocks_.size(); index-- > first;) {
+      blocks_[index].bin_next = first_unused_;
+      first_unused_ = static_cast<BlockIndex>(index);
+    }
   }
   const std::size_t slots = std::bit_ceil(wanted * 2);
   if (slots > slots_.size()) rehash(slots);

@@ -11,7 +11,9 @@
 namespace cistern {
 
 using BlockIndex = std::uint32_t;
-inline constexpr BlockIndex kNoBlock = 0xffffffffu;
+/// Has a record all the same, as of a hole of no bytes whose links lead to itself: who follows a link need not ask first
+/// whether it leads anywhere, and may write into what it leads to; nobody reads the backward links of that record.
+inline constexpr BlockIndex kNoBlock = 0;
 
 enum class BlockState : std::uint8_t {
   kFree,
@@ -55,10 +57,6 @@ class BlockTable {
     CISTERN_ASSERT(block_room_ != 0);
     --block_room_;
     const BlockIndex index = first_unused_;
-    if (index == kNoBlock) [[unlikely]] {
-      blocks_.emplace_back();
-      return static_cast<BlockIndex>(blocks_.size() - 1);
-    }
     first_unused_ = blocks_[index].bin_next;
     return index;
   }
@@ -103,7 +101,7 @@ class BlockTable {
   void erase_slot(std::size_t slot) noexcept;
 
   std::size_t live_count() const noexcept { return slots_.size() / 2 - live_room_; }
-  std::size_t block_count() const noexcept { return blocks_.capacity() - block_room_; }
+  std::size_t block_count() const noexcept { return blocks_.size() - 1 - block_room_; }
 
  private:
   /// The hash is kept beside the index, so that probing and shifting touch no block.
@@ -119,9 +117,9 @@ class BlockTable {
   std::size_t home(std::uint32_t hash) const noexcept { return hash >> shift_; }
   void rehash(std::size_t slot_count);
 
-  std::vector<Block> blocks_;
+  std::vector<Block> blocks_;           // the first is that of kNoBlock
   BlockIndex first_unused_ = kNoBlock;  // chained through bin_next
-  std::size_t block_room_ = 0;  // unused records, and capacity never used
+  std::size_t block_room_ = 0;          // unused records
   std::vector<Slot> slots_;
   std::size_t mask_ = 0;
   unsigned shift_ = 0;

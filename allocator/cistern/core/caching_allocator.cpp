@@ -50,7 +50,7 @@ CachingAllocator::~CachingAllocator() {
   }
 }
 
-inline Need CachingAllocator::round(const Request& request) const noexcept {
+[[gnu::always_inline]] inline Need CachingAllocator::round(const Request& request) const noexcept {
   CISTERN_CHECK_NE(request.bytes, 0u);
   CISTERN_CHECK_LE(request.alignment, rules_.granule_bytes);
   CISTERN_CHECK_EQ(request.alignment & (request.alignment - 1), 0u);
@@ -66,25 +66,34 @@ inline Need CachingAllocator::round(const Request& request) const noexcept {
   return need;
 }
 
-[[gnu::always_inline]] inline Address CachingAllocator::fit_in(Heap& heap, const Need& need) {
+[[gnu::always_inline]] inline CachingAllocator::Hit CachingAllocator::hit_in(Heap& heap, const Need& need) {
   Address address = 0;
   bool events_due = false;
   {
     const std::scoped_lock lock(heap.lock());
-    if (heap.has_room() && heap.admits(need)) [[likely]] {
-      if (heap.rests_for(need)) {
-        address = heap.retake(need);
-      } else {
-        const BlockIndex block = heap.find(need);
-        if (block == kNoBlock) return 0;
-        address = heap.take(block, need);
-      }
-      events_due = heap.events().due();
+    if (!heap.has_room() || !heap.admits(need)) [[unlikely]] return {0, true};
+    if (heap.rests_for(need)) {
+      address = heap.retake(need);
+    } else {
+      const BlockIndex block = heap.find(need);
+      if (block == kNoBlock) [[unlikely]] return {0, false};
+      address = heap.take(block, need);
     }
+    events_due = heap.events().due();
   }
-  if (address == 0) [[unlikely]] return take_with_ledger(heap, need, &Heap::find);
   after_operation(heap, events_due);
-  return address;
+  return {address, false};
+}
+
+Address CachingAllocator::fit_in(Heap& heap, const Need& need) {
+  const Hit hit = hit_in(heap, need);
+  return hit.wants_ledger ? take_with_ledger(heap, need, &Heap::find) : hit.address;
+}
+
+Address CachingAllocator::allocate_at_once(std::size_t bytes, StreamId stream, PoolId pool) {
+  const Need need = round(Request{.bytes = bytes, .stream = stream, .pool = pool});
+  Heap* heap = directory_.find(pool, stream);
+  return heap == nullptr ? 0 : hit_in(*heap, need).address;
 }
 
 Result<Allocation, Failure> CachingAllocator::allocate(const Request& request) {
@@ -92,9 +101,8 @@ Result<Allocation, Failure> CachingAllocator::allocate(const Request& request) {
   Heap* heap = directory_.find(request.pool, request.stream);
   try {
     if (heap != nullptr) [[likely]] {
-      if (const Address address = fit_in(*heap, need)) [[likely]] {
-        return Allocation{address, need.requested_bytes, need.granted_bytes};
-      }
+      const Address address = hit_in(*heap, need).address;
+      if (address != 0) [[likely]] return Allocation{address, need.requested_bytes, need.granted_bytes};
     } else {
       heap = heap_for(request);
     }

@@ -47,6 +47,9 @@ class CachingAllocator {
 
   /// Cost: a hit is O(1), one uncontended lock, no host allocation, no source call. Fails as design.md section 3 says.
   Result<Allocation, Failure> allocate(const Request& request);
+  /// The first rung alone, of a request with the least alignment: an address, or 0, and then allocate() has to be asked.
+  /// Requires bytes > 0. Cost: as a hit of allocate(), without making a Result.
+  Address allocate_at_once(std::size_t bytes, StreamId stream, PoolId pool);
 
   /// Cost: O(1), one uncontended lock, unless another stream used the block or trim:above_high_water acts.
   /// Fails with std::bad_alloc and the block still live, only if another stream used it and the host has no memory.
@@ -163,6 +166,11 @@ class CachingAllocator {
   Served fit_exactly(Heap& heap, const Need& need);
   /// A small need from the ranges for large blocks, or the other way: rather that than wait or fail.
   Served fit_in_other_ranges(Heap& heap, const Need& need);
+  struct Hit {
+    Address address = 0;  ///< 0: no block.
+    bool wants_ledger = false;
+  };
+  Hit hit_in(Heap& heap, const Need& need);
   Address fit_in(Heap& heap, const Need& need);
   Address fit_exactly_in(Heap& heap, const Need& need);
   Address take_with_ledger(Heap& heap, const Need& need, Find find_block);

@@ -3,9 +3,10 @@
 namespace cistern {
 
 BlockIndex FreeIndex::fit_exactly(const BlockTable& blocks, std::size_t bytes) const noexcept {
-  constexpr std::size_t kAll = ~std::size_t{0};
   for (std::uint32_t bin = next_bin(bin_of(bytes)); bin < kBinCount; bin = next_bin(bin + 1)) {
-    if (const BlockIndex found = smallest(blocks, bin, bytes, kAll); found != kNoBlock) return found;
+    Smallest smallest(bytes);
+    for (BlockIndex i = heads_[bin]; i != kNoBlock; i = blocks[i].bin_next) smallest.consider(blocks, i);
+    if (smallest.index() != kNoBlock) return smallest.index();
   }
   return kNoBlock;
 }

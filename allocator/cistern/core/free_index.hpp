@@ -15,8 +15,6 @@ namespace cistern {
 /// Threads: guarded by the heap's lock. Cost: insert, remove and fit are O(1).
 class FreeIndex {
  public:
-  FreeIndex() { heads_.fill(kNoBlock); }
-
   void insert(BlockTable& blocks, BlockIndex index) noexcept { insert_into(blocks, index, bin_of(blocks[index].bytes)); }
   void remove(BlockTable& blocks, BlockIndex index) noexcept;
   /// Gives a free block another size. A block that stays in its bin, as most large ones do, keeps its place.
@@ -52,42 +50,68 @@ class FreeIndex {
  private:
   static constexpr std::size_t kScanned = 4;
 
+  /// The smallest block of at least `bytes` so far, of several the one at the lowest address. Sizes are random to the
+  /// processor: compares whose outcome is kept cost less than branches guessed wrong.
+  class Smallest {
+   public:
+    explicit Smallest(std::size_t bytes) noexcept : bytes_(bytes) {}
+    void consider(const BlockTable& blocks, BlockIndex index) noexcept {
+      const std::size_t excess = blocks[index].bytes - bytes_;  // of what is too small it wraps to more than any
+      const Rank rank = Rank{excess} << 64 | blocks[index].address;
+      const bool better = rank < least_;
+      least_ = better ? rank : least_;
+      index_ = better ? index : index_;
+    }
+    BlockIndex index() const noexcept { return index_; }
+
+   private:
+    __extension__ typedef unsigned __int128 Rank;
+    const std::size_t bytes_;
+    Rank least_ = Rank{1} << 127;
+    BlockIndex index_ = kNoBlock;
+  };
+
   void insert_into(BlockTable& blocks, BlockIndex index, std::uint32_t bin) noexcept;
   /// The first non-empty bin at or above `bin`, or kBinCount.
   std::uint32_t next_bin(std::uint32_t bin) const noexcept;
-  BlockIndex smallest(const BlockTable& blocks, std::uint32_t bin, std::size_t bytes,
-                      std::size_t scanned) const noexcept;
+  /// Of the first four blocks of the bin.
+  BlockIndex fit_in(const BlockTable& blocks, std::uint32_t bin, std::size_t bytes) const noexcept;
 
-  std::array<BlockIndex, kBinCount> heads_;
+  std::array<BlockIndex, kBinCount> heads_{};
   std::array<std::uint64_t, kBinCount / 64> words_{};
   std::uint64_t summary_ = 0;  // bit w: words_[w] is not zero
 };
 
 // The hit path, inline.
 
-[[gnu::always_inline]] inline void FreeIndex::insert_into(BlockTable& blocks, BlockIndex index, std::uint32_t bin) noexcept {
+[[gnu::always_inline]] inline void FreeIndex::insert_into(BlockTable& blocks, BlockIndex index,
+                                                         std::uint32_t bin) noexcept {
   Block& block = blocks[index];
+  const BlockIndex head = heads_[bin];
   block.bin = static_cast<std::uint16_t>(bin);
   block.bin_prev = kNoBlock;
-  block.bin_next = heads_[bin];
-  if (heads_[bin] != kNoBlock) blocks[heads_[bin]].bin_prev = index;
+  block.bin_next = head;
+  blocks[head].bin_prev = index;
   heads_[bin] = index;
   words_[bin / 64] |= std::uint64_t{1} << (bin % 64);
   summary_ |= std::uint64_t{1} << (bin / 64);
 }
 
+// Whether a block is the first or the last of its bin is random: no branch asks.
 [[gnu::always_inline]] inline void FreeIndex::remove(BlockTable& blocks, BlockIndex index) noexcept {
-  const Block& block = blocks[index];
-  const std::uint32_t bin = block.bin;
-  if (block.bin_next != kNoBlock) blocks[block.bin_next].bin_prev = block.bin_prev;
-  if (block.bin_prev != kNoBlock) {
-    blocks[block.bin_prev].bin_next = block.bin_next;
-    return;
-  }
-  heads_[bin] = block.bin_next;
-  if (heads_[bin] != kNoBlock) return;
-  if (!CISTERN_MUTANT(I4_bit_stays_set)) words_[bin / 64] &= ~(std::uint64_t{1} << (bin % 64));
-  if (words_[bin / 64] == 0) summary_ &= ~(std::uint64_t{1} << (bin / 64));
+  const BlockIndex next = blocks[index].bin_next;
+  const BlockIndex prev = blocks[index].bin_prev;
+  const std::uint32_t bin = blocks[index].bin;
+  blocks[next].bin_prev = prev;
+  blocks[prev].bin_next = next;
+  blocks[kNoBlock].bin_next = kNoBlock;  // which prev may be
+  const BlockIndex first = -static_cast<BlockIndex>(prev == kNoBlock);  // all ones if it is
+  const BlockIndex head = heads_[bin] ^ ((heads_[bin] ^ next) & first);
+  heads_[bin] = head;
+  std::uint64_t& word = words_[bin / 64];
+  const std::uint64_t empty = head == kNoBlock;
+  if (!CISTERN_MUTANT(I4_bit_stays_set)) word &= ~(empty << (bin % 64));
+  summary_ &= ~(std::uint64_t{word == 0} << (bin / 64));
 }
 
 [[gnu::always_inline]] inline std::uint32_t FreeIndex::next_bin(std::uint32_t bin) const noexcept {
@@ -101,29 +125,24 @@ class FreeIndex {
   return next * 64 + static_cast<std::uint32_t>(std::countr_zero(words_[next]));
 }
 
-[[gnu::always_inline]] inline BlockIndex FreeIndex::smallest(const BlockTable& blocks, std::uint32_t bin, std::size_t bytes,
-                               std::size_t scanned) const noexcept {
-  BlockIndex best = kNoBlock;
-  std::size_t least = std::size_t{1} << 63;
-  for (BlockIndex i = heads_[bin]; i != kNoBlock && scanned != 0; i = blocks[i].bin_next, --scanned) {
-    // The excess of what is too small wraps to more than any. Sizes are random to the processor: compares whose outcome
-    // is kept cost less than branches guessed wrong.
-    const std::size_t excess = blocks[i].bytes - bytes;
-    if (excess == least && blocks[best].address < blocks[i].address) [[unlikely]] continue;
-    const bool better = excess <= least;
-    least = better ? excess : least;
-    best = better ? i : best;
+[[gnu::always_inline]] inline BlockIndex FreeIndex::fit_in(const BlockTable& blocks, std::uint32_t bin,
+                                                          std::size_t bytes) const noexcept {
+  Smallest smallest(bytes);
+  BlockIndex index = heads_[bin];
+  for (std::size_t scanned = 0; scanned < kScanned; ++scanned, index = blocks[index].bin_next) {
+    smallest.consider(blocks, index);  // behind the last block of the bin: no block, which is too small
   }
-  return best;
+  return smallest.index();
 }
 
 [[gnu::always_inline]] inline BlockIndex FreeIndex::fit(const BlockTable& blocks, std::size_t bytes) const noexcept {
   const std::uint32_t own = bin_of(bytes);
-  for (std::uint32_t bin = next_bin(own); bin != kBinCount; bin = next_bin(bin + 1)) {
-    const BlockIndex found = smallest(blocks, bin, bytes, kScanned);
-    if (found != kNoBlock || bin != own) return found;
+  std::uint32_t bin = next_bin(own);
+  if (bin == own) {
+    if (const BlockIndex found = fit_in(blocks, bin, bytes); found != kNoBlock) return found;
+    bin = next_bin(own + 1);
   }
-  return kNoBlock;
+  return bin == kBinCount ? kNoBlock : fit_in(blocks, bin, bytes);
 }
 
 }  // namespace cistern

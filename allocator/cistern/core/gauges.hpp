@@ -77,11 +77,12 @@ class Gauges {
 
   /// True if a grant passes no ceiling. Requires requested <= granted.
   bool admits(std::size_t block_class, std::size_t requested, std::size_t granted) noexcept {
-    for (const std::size_t of : {block_class, kAllBlocks}) {
-      if (signed_of(granted) <= credit_bytes_[of] && credit_count_[of] > 0) [[likely]] continue;
-      if (!admits_exactly(of, requested, granted)) return false;
-    }
-    return true;
+    const auto has_credit = [&](std::size_t of) {
+      return signed_of(granted) <= credit_bytes_[of] && credit_count_[of] > 0;
+    };
+    if (has_credit(block_class) && has_credit(kAllBlocks)) [[likely]] return true;
+    return (has_credit(block_class) || admits_exactly(block_class, requested, granted)) &&
+           (has_credit(kAllBlocks) || admits_exactly(kAllBlocks, requested, granted));
   }
 
   void took(std::size_t block_class, std::size_t requested, std::size_t granted) noexcept {

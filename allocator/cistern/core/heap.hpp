@@ -48,7 +48,8 @@ class Heap {
   }
   /// The class of blocks that serves the need: it has its own ranges, free index and gauges.
   std::size_t class_of(const Need& need) const noexcept {
-    return need.small && rules_.separate_small_ranges ? kSmallBlocks : kLargeBlocks;
+    static_assert(kSmallBlocks == 0 && kLargeBlocks == 1);
+    return 1u - static_cast<std::size_t>(need.small & rules_.separate_small_ranges);
   }
   /// Splits the free block and grants its part. Requires what find() found, has_room() and admits().
   Address take(BlockIndex block, const Need& need) noexcept;

@@ -17,7 +17,7 @@ namespace cistern {
 
 inline Address Heap::place(const Block& block, const Need& need) const noexcept {
   // Without ranges of their own, small blocks gather at the top end of large ones, where they split no large hole.
-  if (need.small && !rules_.separate_small_ranges && block.bytes >= rules_.small_block_bytes) {
+  if (!rules_.separate_small_ranges && need.small && block.bytes >= rules_.small_block_bytes) {
     return round_down(block.address + block.bytes - need.granted_bytes, need.alignment);
   }
   return CISTERN_MUTANT(I7_alignment_forgotten) ? block.address : round_up(block.address, need.alignment);
@@ -101,10 +101,8 @@ inline Address Heap::place(const Block& block, const Need& need) const noexcept 
 }
 
 inline bool Heap::beside_memory(const Block& block) const noexcept {
-  const auto has_memory = [&](BlockIndex neighbour) {
-    return neighbour != kNoBlock && blocks_[neighbour].state != BlockState::kHole;
-  };
-  return has_memory(block.prev) || has_memory(block.next);
+  // No block is like a hole.
+  return blocks_[block.prev].state != BlockState::kHole || blocks_[block.next].state != BlockState::kHole;
 }
 
 [[gnu::always_inline]] inline void Heap::insert_free(BlockIndex index) noexcept {
@@ -150,7 +148,7 @@ inline bool Heap::beside_memory(const Block& block) const noexcept {
   block.block_class = neighbour.block_class;
   block.state = BlockState::kActive;  // memory, whatever it becomes: neighbours that ask see no hole
   block.streams = false;
-  if (next != kNoBlock) blocks_[next].prev = created;
+  blocks_[next].prev = created;
   if (prev != kNoBlock) blocks_[prev].next = created;
   else ranges_[block.range].first = created;
   return created;
@@ -158,7 +156,7 @@ inline bool Heap::beside_memory(const Block& block) const noexcept {
 
 [[gnu::always_inline]] inline void Heap::unlink(BlockIndex index) noexcept {
   const Block& block = blocks_[index];
-  if (block.next != kNoBlock) blocks_[block.next].prev = block.prev;
+  blocks_[block.next].prev = block.prev;
   if (block.prev != kNoBlock) blocks_[block.prev].next = block.next;
   else ranges_[block.range].first = block.next;
   blocks_.destroy(index);
@@ -169,10 +167,8 @@ inline bool Heap::beside_memory(const Block& block) const noexcept {
   std::size_t bytes = blocks_[index].bytes;
   const BlockIndex prev = blocks_[index].prev;
   const BlockIndex next = blocks_[index].next;
-  const bool join_prev =
-      prev != kNoBlock && blocks_[prev].state == BlockState::kFree && !CISTERN_MUTANT(I2_prev_not_joined);
-  const bool join_next =
-      next != kNoBlock && blocks_[next].state == BlockState::kFree && !CISTERN_MUTANT(I2_next_not_joined);
+  const bool join_prev = blocks_[prev].state == BlockState::kFree && !CISTERN_MUTANT(I2_prev_not_joined);
+  const bool join_next = blocks_[next].state == BlockState::kFree && !CISTERN_MUTANT(I2_next_not_joined);
   if (!join_prev && !join_next) {
     blocks_[index].last_free = last_free;
     insert_free(index);

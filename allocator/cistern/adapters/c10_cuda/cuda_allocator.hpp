@@ -121,6 +121,7 @@ class CudaAllocator final : public TorchCudaAllocator {
 
   DeviceIndex current_device() const;
   CudaDevice& device_of(DeviceIndex index);
+  void* take(DeviceIndex index, std::size_t bytes);
   void* take(CudaDevice& device, StreamId stream, std::size_t bytes);
   /// While pools are begun, somebody looks on, a fault waits to be told, or this is a child of fork.
   void* take_specially(CudaDevice& device, Request request);
@@ -129,6 +130,8 @@ class CudaAllocator final : public TorchCudaAllocator {
   /// False if nobody granted it.
   bool give(void* data);
   bool give_observed(void* data);
+  /// Nobody granted it here.
+  void raw_delete_foreign(void* data);
   /// The address is about to be freed.
   void end_export(Address address);
   bool observed() const;
