@@ -132,12 +132,12 @@ void* CudaAllocator::take_from(CudaDevice& device, CachingAllocator& allocator, 
   return freed.outcome != FreeOutcome::kNotLive;
 }
 
-void CudaAllocator::raw_delete(void* data) {
+[[gnu::flatten]] void CudaAllocator::raw_delete(void* data) {
   if (data == nullptr || as_torch_errors([&] { return give(data); })) [[likely]] return;
   raw_delete_foreign(data);
 }
 
-void CudaAllocator::raw_delete_foreign(void* data) {
+[[gnu::noinline]] void CudaAllocator::raw_delete_foreign(void* data) {
   if (previous_ != nullptr) return previous_->raw_delete(data);
   char text[160];
   std::snprintf(text, sizeof text,
