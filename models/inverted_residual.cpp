@@ -129,7 +129,7 @@ void InvertedResidual::expand_rows(const ImageView& input, const Shape& shape, B
         stem_ ? LeftMatrix{padded + (row - rows.first) * stem_stride_ * shape.padded_floats,
                            stem_stride_ * input.channels, shape.columns, 3, shape.padded_floats}
               : LeftMatrix{input.data + row * input.row_stride, input.channels, run * shape.columns};
-    multiply(left, expand_.matrix(), panel, {ring + slot * shape.columns * width, width, true});
+    multiply(left, expand_.matrix(), panel, {ring + slot * shape.columns * width, width, Ending::kRelu6});
     row += run;
   }
 }
@@ -172,7 +172,7 @@ void InvertedResidual::run(const ImageView& input, float* output, Band band, flo
     }
     multiply({convolved_rows, hidden_, (rows.end - rows.first) * shape.output_columns}, project_.matrix(),
              {0, project_.outputs()},
-             {output + y * output_stride, project_.outputs(), false,
+             {output + y * output_stride, project_.outputs(), residual_ ? Ending::kAdd : Ending::kNone,
               residual_ ? input.data + y * input.row_stride : nullptr});
   }
 }

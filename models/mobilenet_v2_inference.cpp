@@ -75,7 +75,7 @@ void MobileNetV2Inference::Network::last_convolution(const ImageView& input, flo
   team.for_each(static_cast<std::uint32_t>(threads), [&](std::uint32_t part) {
     const Columns columns = share_of(outputs, part, threads);
     multiply({input.data, input.channels, pixels}, last.matrix(), columns,
-             {data + columns.first, outputs, true});
+             {data + columns.first, outputs, Ending::kRelu6});
     std::fill(features + columns.first, features + columns.end, 0.0f);
     for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
       for (std::int64_t c = columns.first; c < columns.end; ++c) features[c] += data[pixel * outputs + c];

@@ -52,15 +52,25 @@ CISTERN_INLINE void multiply_tile(const LeftMatrix& left, const float* at, const
     }
   }
   const std::int64_t offset = row * product.row_stride + column - first_column;
+  const auto finish = [&](const auto& last_step) __attribute__((always_inline)) {
 #pragma GCC unroll 6
-  for (int r = 0; r < Rows; ++r) {
+    for (int r = 0; r < Rows; ++r) {
 #pragma GCC unroll 3
-    for (int v = 0; v < Vectors; ++v) {
-      const std::int64_t to = offset + r * product.row_stride + v * kLanes;
-      Floats sum = sums[r][v];
-      if (product.added != nullptr) sum += load(product.added + to);
-      store(product.data + to, product.relu6 ? relu6(sum) : sum);
+      for (int v = 0; v < Vectors; ++v) {
+        const std::int64_t to = offset + r * product.row_stride + v * kLanes;
+        store(product.data + to, last_step(sums[r][v], to));
+      }
     }
+  };
+  // One branch for all: with few inputs, sums are short and their end weighs as much.
+  switch (product.ending) {
+    case Ending::kRelu6:
+      return finish([&](Floats sum, std::int64_t) __attribute__((always_inline)) { return relu6(sum); });
+    case Ending::kAdd:
+      return finish([&](Floats sum, std::int64_t to)
+                        __attribute__((always_inline)) { return sum + load(product.added + to); });
+    case Ending::kNone:
+      return finish([&](Floats sum, std::int64_t) __attribute__((always_inline)) { return sum; });
   }
 }
 
@@ -112,8 +122,9 @@ CISTERN_INLINE void multiply_body(const LeftMatrix& left, const PackedMatrix& ma
   }
 }
 
-// Neighbouring outputs share most of their inputs: each is loaded once for all of them.
-template <int Stride, int Outputs>
+// Neighbouring outputs share most of their inputs: each is loaded once for all of them. Taps [First, End) of
+// each row of the window lie in the image.
+template <int Stride, int Outputs, int First = 0, int End = 3>
 CISTERN_INLINE void depthwise_inner(const DepthwiseRows& input, std::int64_t offset, std::int64_t width,
                                     const Floats (&taps)[kTaps], Floats bias, float* output,
                                     std::int64_t channels) {
@@ -123,14 +134,13 @@ CISTERN_INLINE void depthwise_inner(const DepthwiseRows& input, std::int64_t off
 #pragma GCC unroll 3
   for (int r = 0; r < 3; ++r) {
     if (input.rows[r] == nullptr) continue;
-    const float* row = input.rows[r] + offset;
 #pragma GCC unroll 9
-    for (int j = 0; j < (Outputs - 1) * Stride + 3; ++j) {
-      const Floats value = load(row + j * width);
+    for (int j = First; j < (Outputs - 1) * Stride + End; ++j) {
+      const Floats value = load(input.rows[r] + (offset + j * width));
 #pragma GCC unroll 4
       for (int o = 0; o < Outputs; ++o) {
         const int tap = j - o * Stride;
-        if (tap >= 0 && tap < 3) sums[o] += value * taps[r * 3 + tap];
+        if (tap >= First && tap < End) sums[o] += value * taps[r * 3 + tap];
       }
     }
   }
@@ -138,6 +148,7 @@ CISTERN_INLINE void depthwise_inner(const DepthwiseRows& input, std::int64_t off
   for (int o = 0; o < Outputs; ++o) store(output + o * channels, relu6(sums[o]));
 }
 
+// An image narrower than the window.
 CISTERN_INLINE void depthwise_edge(const DepthwiseRows& input, std::int64_t column, std::int64_t channel,
                                    std::int64_t width, const float* taps, Floats bias, float* output) {
   Floats sum = bias;
@@ -165,20 +176,32 @@ CISTERN_INLINE void depthwise_row_of(const DepthwiseRows& input, const Depthwise
     Floats taps[kTaps];
 #pragma GCC unroll 9
     for (int tap = 0; tap < kTaps; ++tap) taps[tap] = load(packed + tap * kLanes);
-    const auto column = [&](std::int64_t o) { return o * Stride - input.before; };
-    float* to = output + range.first + channel;
+    float* const to = output + range.first + channel;
+    const auto offset = [&](std::int64_t o) { return (o * Stride - input.before) * width + channel; };
+    const auto edge = [&](std::int64_t o) __attribute__((always_inline)) {
+      const std::int64_t column = o * Stride - input.before;
+      float* const at = to + o * channels;
+      if (column == -1 && input.columns >= 2) {
+        depthwise_inner<Stride, 1, 1, 3>(input, offset(o), width, taps, bias, at, channels);
+      } else if (column >= 0 && column + 2 == input.columns) {
+        depthwise_inner<Stride, 1, 0, 2>(input, offset(o), width, taps, bias, at, channels);
+      } else {
+        depthwise_edge(input, column, channel, width, packed, bias, at);
+      }
+    };
     std::int64_t o = 0;
-    for (; o < first; ++o) depthwise_edge(input, column(o), channel, width, packed, bias, to + o * channels);
+    for (; o < first; ++o) edge(o);
     for (; o + 4 <= end; o += 4) {
-      depthwise_inner<Stride, 4>(input, column(o) * width + channel, width, taps, bias, to + o * channels,
-                                 channels);
+      depthwise_inner<Stride, 4>(input, offset(o), width, taps, bias, to + o * channels, channels);
     }
-    for (; o < end; ++o) {
-      depthwise_inner<Stride, 1>(input, column(o) * width + channel, width, taps, bias, to + o * channels,
-                                 channels);
+    for (; o + 2 <= end; o += 2) {
+      depthwise_inner<Stride, 2>(input, offset(o), width, taps, bias, to + o * channels, channels);
     }
-    for (; o < output_columns; ++o)
-      depthwise_edge(input, column(o), channel, width, packed, bias, to + o * channels);
+    if (o < end) {
+      depthwise_inner<Stride, 1>(input, offset(o), width, taps, bias, to + o * channels, channels);
+      ++o;
+    }
+    for (; o < output_columns; ++o) edge(o);
   }
 }
 

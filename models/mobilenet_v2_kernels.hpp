@@ -34,11 +34,14 @@ struct LeftMatrix {
   std::int64_t segment_stride = 0;
 };
 
+/// What happens to a sum before it is stored.
+enum class Ending : std::uint8_t { kNone, kRelu6, kAdd };
+
 struct Product {
   float* data;  ///< Of the first column that is asked for.
   std::int64_t row_stride;
-  bool relu6 = false;
-  const float* added = nullptr;  ///< Of the product's layout: added to it.
+  Ending ending = Ending::kNone;
+  const float* added = nullptr;  ///< For kAdd: of the product's layout.
 };
 
 /// Columns [first, end) of the product, both borders of panels.
@@ -67,8 +70,8 @@ struct DepthwiseRows {
   std::int64_t stride;
 };
 
-/// One row of output [output_columns][channels] with relu6, of channels [first, end) only, multiples of
-/// eight.
+/// Channels [first, end), multiples of eight, of one row of output [output_columns][all channels], with relu6.
+/// `output` is where the row begins.
 void depthwise_row(const DepthwiseRows& input, const DepthwiseWeights& weights, Columns channels,
                    float* output, std::int64_t output_columns);
 
