@@ -237,6 +237,21 @@ class OverTheFakeRuntime(Installed):
             """)
         self.assertEqual(out, ["3 64", "True", "5 64", "True", "7 64", "True", "5 6", "True 1", "8 6 0"])
 
+    def test_unless_told_install_serves_the_cpu_and_cuda_where_there_is_a_device(self):
+        script = """
+            cistern.install(strategy="growth", limit="64MiB")
+            kept = torch.empty(3 << 20, dtype=torch.uint8)
+            print(cistern.memory_info()["current"] >> 20)
+            if torch.cuda.is_available():
+                on_device = torch.empty(5 << 20, dtype=torch.uint8, device="cuda")
+            try:
+                print(cistern.memory_info(0)["current"] >> 20)
+            except cistern.Error:
+                print("not served")
+            """
+        self.assertEqual(self.on_cuda(script), ["3", "5"])
+        self.assertEqual(self.output_of(script, CUDA_VISIBLE_DEVICES=""), ["3", "not served"])
+
     def test_what_cannot_be_installed_is_one_line(self):
         lines = self.on_cuda("""
             torch.empty(9, device="cuda")

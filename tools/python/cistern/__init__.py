@@ -71,15 +71,17 @@ def _device(device):
     return ("cuda:0" if name == "cuda" else name).encode()
 
 
-def install(strategy=None, limit=None, devices=("cpu",), **options):
-    """Puts cistern under torch's tensors of each kind of device: "cpu", "cuda" (before CUDA's first use), "pinned".
-    Tensors that exist keep working.
+def install(strategy=None, limit=None, devices=None, **options):
+    """Puts cistern under torch's tensors of each kind of device: "cpu", "cuda" (before CUDA's first use), "pinned";
+    unless told, "cpu" and, where torch sees a CUDA device, "cuda". Tensors that exist keep working.
 
     `strategy` is "growth" (the default), "geometric" or "preallocate"; `limit` the most that may be reserved on each
     device; `options` are further keys of CISTERN_CONF: preallocate, headroom, trim, high_water, remap_slack, misuse,
     record. The environment variable CISTERN_CONF is applied on top.
     """
-    import torch  # noqa: F401  The plugs find torch's libraries in the process.
+    import torch  # The plugs find its libraries in the process.
+    if devices is None:
+        devices = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
     chosen = {"strategy": strategy, "limit": limit, **options}
     items = [f"{key}:{value}" for key, value in chosen.items() if value is not None]
     for item in items:
