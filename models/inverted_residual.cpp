@@ -150,31 +150,60 @@ void InvertedResidual::depthwise_rows(const Shape& shape, Band rows, Columns pan
   }
 }
 
+// Panel by panel, each in a ring of its own that stays in L1 between expansion and depthwise convolution.
+void InvertedResidual::convolve(const ImageView& input, const Shape& shape, const Step& step,
+                                Columns channels, const Scratch& scratch) const {
+  for (Columns panel{channels.first, channels.first}; panel.first < channels.end; panel.first = panel.end) {
+    panel.end = panel.first + panel_width(panel.first, hidden_);
+    float* const ring = scratch.ring + shape.ring_rows * shape.columns * panel.first;
+    expand_rows(input, shape, step.expanded, panel, ring, scratch.padded);
+    depthwise_rows(shape, step.output, panel, ring, scratch.convolved);
+  }
+}
+
+void InvertedResidual::project(const ImageView& input, const Shape& shape, Band rows, Columns columns,
+                               const Scratch& scratch, float* output) const {
+  const std::int64_t outputs = project_.outputs();
+  const std::int64_t first = rows.first * shape.output_columns * outputs + columns.first;
+  multiply({scratch.convolved, hidden_, (rows.end - rows.first) * shape.output_columns}, project_.matrix(),
+           columns,
+           {output + first, outputs, residual_ ? Ending::kAdd : Ending::kNone,
+            residual_ ? input.data + first : nullptr});
+}
+
+InvertedResidual::Scratch InvertedResidual::divide(const Shape& shape, float* scratch) const noexcept {
+  float* const convolved = scratch + shape.ring_floats(hidden_);
+  return {scratch, convolved, convolved + shape.depthwise_floats(hidden_)};
+}
+
 void InvertedResidual::run(const ImageView& input, float* output, Band band, float* scratch) const {
   const Shape shape = shape_of(input);
-  float* const ring = scratch;
-  float* const convolved_rows = ring + shape.ring_floats(hidden_);
-  float* const padded = convolved_rows + shape.depthwise_floats(hidden_);
-  const std::int64_t output_stride = shape.output_columns * project_.outputs();
-
+  const Scratch parts = divide(shape, scratch);
   std::int64_t next = std::max<std::int64_t>(0, band.first * stride_ - shape.before_rows);
   for (std::int64_t y = band.first; y < band.end; y += shape.step_rows) {
     const Band rows{y, std::min(y + shape.step_rows, band.end)};
     const Band made{next, std::min(shape.rows, (rows.end - 1) * stride_ - shape.before_rows + 3)};
     next = made.end;
-    if (stem_) pad_rows(input, shape, made, padded);
-    // Panel by panel, each in a ring of its own that stays in L1 between expansion and depthwise convolution.
-    for (Columns panel{0, 0}; panel.first < hidden_; panel.first = panel.end) {
-      panel.end = panel.first + panel_width(panel.first, hidden_);
-      float* const panel_ring = ring + shape.ring_rows * shape.columns * panel.first;
-      expand_rows(input, shape, made, panel, panel_ring, padded);
-      depthwise_rows(shape, rows, panel, panel_ring, convolved_rows);
-    }
-    multiply({convolved_rows, hidden_, (rows.end - rows.first) * shape.output_columns}, project_.matrix(),
-             {0, project_.outputs()},
-             {output + y * output_stride, project_.outputs(), residual_ ? Ending::kAdd : Ending::kNone,
-              residual_ ? input.data + y * input.row_stride : nullptr});
+    if (stem_) pad_rows(input, shape, made, parts.padded);
+    convolve(input, shape, {rows, made}, {0, hidden_}, parts);
+    project(input, shape, rows, {0, project_.outputs()}, parts, output);
   }
+}
+
+bool InvertedResidual::runs_by_channels(const ImageView& input) const noexcept {
+  const Shape shape = shape_of(input);
+  return !stem_ && shape.step_rows == convolved(shape.rows, stride_);
+}
+
+void InvertedResidual::convolve_channels(const ImageView& input, Columns channels, float* scratch) const {
+  const Shape shape = shape_of(input);
+  convolve(input, shape, {{0, shape.step_rows}, {0, shape.rows}}, channels, divide(shape, scratch));
+}
+
+void InvertedResidual::project_channels(const ImageView& input, float* output, Columns channels,
+                                        float* scratch) const {
+  const Shape shape = shape_of(input);
+  project(input, shape, {0, shape.step_rows}, channels, divide(shape, scratch), output);
 }
 
 }  // namespace cistern::models

@@ -59,9 +59,30 @@ class InvertedResidual {
   /// Computes a band of the output. Bands may run at once on several threads.
   void run(const ImageView& input, float* output, Band band, float* scratch) const;
 
+  /// Whether the image is so small that run() would take it in one step. Then threads share channels instead
+  /// of rows, which they would have to expand twice where they meet: first all of convolve_channels, then all
+  /// of project_channels, in one scratch.
+  bool runs_by_channels(const ImageView& input) const noexcept;
+  /// Requires channels [first, end) of hidden(), borders of panels.
+  void convolve_channels(const ImageView& input, Columns channels, float* scratch) const;
+  /// Requires channels [first, end) of the output, borders of panels.
+  void project_channels(const ImageView& input, float* output, Columns channels, float* scratch) const;
+  std::int64_t hidden() const noexcept { return hidden_; }
+
  private:
   struct Shape;  // What follows from the size of an input.
+  struct Step {
+    Band output, expanded;
+  };
+  struct Scratch {
+    float *ring, *convolved, *padded;
+  };
   Shape shape_of(const ImageView& input) const noexcept;
+  Scratch divide(const Shape& shape, float* scratch) const noexcept;
+  void convolve(const ImageView& input, const Shape& shape, const Step& step, Columns channels,
+                const Scratch& scratch) const;
+  void project(const ImageView& input, const Shape& shape, Band rows, Columns columns, const Scratch& scratch,
+               float* output) const;
   void pad_rows(const ImageView& input, const Shape& shape, Band rows, float* padded) const;
   void expand_rows(const ImageView& input, const Shape& shape, Band rows, Columns panel, float* ring,
                    const float* padded) const;

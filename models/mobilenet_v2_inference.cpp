@@ -55,10 +55,21 @@ struct MobileNetV2Inference::Network {
 
 void MobileNetV2Inference::Network::run_block(const InvertedResidual& block, const ImageView& input,
                                               const ImageView& output, float* data) {
-  const std::int64_t bands = std::min<std::int64_t>(threads, output.rows);
+  const bool by_channels = block.runs_by_channels(input);
+  const std::int64_t bands = by_channels ? 1 : std::min<std::int64_t>(threads, output.rows);
   const std::int64_t scratch_floats = block.scratch_floats(input);
   const at::Tensor scratch = at::empty({bands * scratch_floats});
   float* const work = scratch.mutable_data_ptr<float>();
+  if (by_channels) {
+    const auto parts = static_cast<std::uint32_t>(threads);
+    team.for_each(parts, [&](std::uint32_t part) {
+      block.convolve_channels(input, share_of(block.hidden(), part, threads), work);
+    });
+    team.for_each(parts, [&](std::uint32_t part) {
+      block.project_channels(input, data, share_of(output.channels, part, threads), work);
+    });
+    return;
+  }
   team.for_each(static_cast<std::uint32_t>(bands), [&](std::uint32_t index) {
     const std::int64_t i = index;
     block.run(input, data, {output.rows * i / bands, output.rows * (i + 1) / bands},
