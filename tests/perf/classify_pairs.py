@@ -5,10 +5,10 @@
                       [--clock wall|cpu] [--peers-python PYTHON] [--only ENGINE ...]
 
 Every contender is one process that stays for all rounds; in each round each runs --calls calls, one contender at a time.
-Judged by the median over rounds of a round's median call. A peer that is not there is reported and left out; their
-environment, exactly, is tests/perf/peers/mobilenet_requirements.txt. Exit code 1 where a ratio misses its target or a
-contender computes something else. Quote nothing from a machine with other load; there, --clock cpu (processor time of all
-threads) still says which of two takes less work.
+Judged by the median over rounds of a round's median call. A peer that is not there is reported and left out; they come by
+    python3 -m venv .venv-peers && .venv-peers/bin/pip install -r tests/perf/peers/mobilenet_requirements.txt
+Exit code 1 where a ratio misses its target or a contender computes something else. Quote nothing from a machine with other
+load; there, --clock cpu (processor time of all threads) still says which of two takes less work.
 """
 import argparse
 import array
