@@ -23,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The image libraries write what they find to stderr and nowhere else. As long as one of these lives, it goes to a
-// file in memory.
+// The image libraries write what they find to stderr and nowhere else. As long as one of these lives, it goes
+// to a file in memory.
 class TakenStderr {
  public:
   TakenStderr() {
@@ -116,12 +116,19 @@ cv::Mat upright(const cv::Mat& picture, int orientation) {
   }
   switch (orientation) {
     case 2:
-    case 6: cv::flip(turned, turned, 1); break;
+    case 6:
+      cv::flip(turned, turned, 1);
+      break;
     case 3:
-    case 7: cv::flip(turned, turned, -1); break;
+    case 7:
+      cv::flip(turned, turned, -1);
+      break;
     case 4:
-    case 8: cv::flip(turned, turned, 0); break;
-    default: break;
+    case 8:
+      cv::flip(turned, turned, 0);
+      break;
+    default:
+      break;
   }
   return turned;
 }

@@ -21,10 +21,11 @@ enum class Colour : std::uint8_t {
   kRgb,   ///< Three, in this order.
 };
 
-/// Decodes a JPEG, PNG, WebP or BMP file that is in memory, turned upright as its EXIF data say. 16 bits are rounded
-/// to 8; what is transparent is laid over white; BMP's fourth byte is no transparency. Fails with ImageError: as
-/// read_image_header, too large, damaged. Cost: memory of at most 16 bytes a pixel. Threads: one at a time; what is written to stderr meanwhile,
-/// by whomever, is taken as what the decoders say, and swallowed.
+/// Decodes a JPEG, PNG, WebP or BMP file that is in memory, turned upright as its EXIF data say. 16 bits are
+/// rounded to 8; what is transparent is laid over white; BMP's fourth byte is no transparency. Fails with
+/// ImageError: as read_image_header, too large, damaged. Cost: memory of at most 16 bytes a pixel. Threads:
+/// one at a time; what is written to stderr meanwhile, by whomever, is taken as what the decoders say, and
+/// swallowed.
 cv::Mat decode_image(std::span<const std::uint8_t> file, Colour colour);
 
 /// The same of a file. Fails with FileError.
@@ -33,7 +34,8 @@ cv::Mat read_image(const std::filesystem::path& file, Colour colour);
 /// Whether a name ends as image files do: .jpg, .jpeg, .png, .webp, .bmp, in any case.
 bool has_image_name(const std::filesystem::path& file);
 
-/// The files with such names in a folder and all below it, by name. Fails with std::filesystem::filesystem_error.
+/// The files with such names in a folder and all below it, by name. Fails with
+/// std::filesystem::filesystem_error.
 std::vector<std::filesystem::path> images_below(const std::filesystem::path& folder);
 
 }  // namespace cistern::models

@@ -22,17 +22,18 @@ std::vector<Neighbours> neighbours(int from, std::int64_t to) {
   for (std::int64_t i = 0; i < to; ++i) {
     const double at = (static_cast<double>(i) + 0.5) * from / static_cast<double>(to) - 0.5;
     const double below = std::floor(at);
-    result.push_back({std::max(static_cast<int>(below), 0), std::min(static_cast<int>(below) + 1, from - 1),
-                      at - below});
+    result.push_back(
+        {std::max(static_cast<int>(below), 0), std::min(static_cast<int>(below) + 1, from - 1), at - below});
   }
   return result;
 }
 
-// Not cv::resize: of 8-bit pixels it rounds the weights to 11 bits, and floats of a large picture would be a copy of
-// four times its size to look at a few pixels. In double and rows first, because that gives the published reference
-// inputs to the bit; TensorFlow's own floats miss them by one level in one pixel of 500.
+// Not cv::resize: of 8-bit pixels it rounds the weights to 11 bits, and floats of a large picture would be a
+// copy of four times its size to look at a few pixels. In double and rows first, because that gives the
+// published reference inputs to the bit; TensorFlow's own floats miss them by one level in one pixel of 500.
 cv::Mat bilinear(const cv::Mat& picture, std::int64_t side) {
-  const std::vector<Neighbours> rows = neighbours(picture.rows, side), columns = neighbours(picture.cols, side);
+  const std::vector<Neighbours> rows = neighbours(picture.rows, side),
+                                columns = neighbours(picture.cols, side);
   const int channels = picture.channels();
   const auto mix = [](double a, double b, double nearness) { return a * (1.0 - nearness) + b * nearness; };
   cv::Mat result(static_cast<int>(side), static_cast<int>(side), picture.type());
@@ -72,9 +73,12 @@ cv::Mat middle(const cv::Mat& picture) {
 
 cv::Mat resized(const cv::Mat& picture, std::int64_t side, Resize how) {
   switch (how) {
-    case Resize::kBilinear: return bilinear(picture, side);
-    case Resize::kAntialias: return antialiased(picture, side);
-    case Resize::kCrop: return antialiased(middle(picture), side);
+    case Resize::kBilinear:
+      return bilinear(picture, side);
+    case Resize::kAntialias:
+      return antialiased(picture, side);
+    case Resize::kCrop:
+      return antialiased(middle(picture), side);
   }
   return {};
 }

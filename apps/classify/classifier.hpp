@@ -15,7 +15,8 @@ namespace cistern::classify {
 
 class Classifier {
  public:
-  /// Requires weights for pictures of one channel or three. On the CPU, MobileNetV2 takes its form for inference.
+  /// Requires weights for pictures of one channel or three. On the CPU, MobileNetV2 takes its form for
+  /// inference.
   Classifier(const models::Weights& weights, at::Device device, int threads, std::int64_t largest_batch);
   ~Classifier();
   Classifier(const Classifier&) = delete;

@@ -183,7 +183,8 @@ class WatchedNames final : public ImageNames {
     if (inotify_.number() < 0 ||
         ::inotify_add_watch(inotify_.number(), folder.c_str(), IN_CLOSE_WRITE | IN_MOVED_TO | IN_ONLYDIR) < 0)
       fail_errno(folder, "cannot be watched");
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) add(entry.path().filename().string());
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+      add(entry.path().filename().string());
     std::sort(names_.begin(), names_.end());
   }
 
@@ -210,9 +211,11 @@ class WatchedNames final : public ImageNames {
     for (ssize_t at = 0; at < got;) {
       const auto* event = reinterpret_cast<const inotify_event*>(buffer.data() + at);
       if ((event->mask & IN_Q_OVERFLOW) != 0)
-        std::cerr << "cistern-classify: " << folder_.string() << ": images came faster than they were classified; "
+        std::cerr << "cistern-classify: " << folder_.string()
+                  << ": images came faster than they were classified; "
                   << "some were missed\n";
-      if ((event->mask & IN_IGNORED) != 0) throw FileError(folder_.string(), "is no longer there to be watched");
+      if ((event->mask & IN_IGNORED) != 0)
+        throw FileError(folder_.string(), "is no longer there to be watched");
       if (event->len > 0) add(event->name);
       at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
     }

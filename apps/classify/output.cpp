@@ -30,7 +30,8 @@ void Output::image(const std::string& name, const std::vector<Guess>& guesses) {
     return;
   }
   out_ << name << '\n';
-  for (const Guess& guess : guesses) out_ << apps::text("  %7.4f  ", guess.probability) << guess.label << '\n';
+  for (const Guess& guess : guesses)
+    out_ << apps::text("  %7.4f  ", guess.probability) << guess.label << '\n';
   out_ << std::flush;
 }
 

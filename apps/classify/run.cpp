@@ -34,8 +34,9 @@ std::vector<std::string> read_labels(const std::string& name, std::size_t wanted
   std::vector<std::string> labels;
   for (std::string line; labels.size() <= wanted && file.read_line(line);) labels.push_back(line);
   if (labels.size() == wanted) return labels;
-  throw FileError(name, "has " + (labels.size() > wanted ? "more lines" : std::to_string(labels.size()) + " lines") +
-                            "; the weights tell " + std::to_string(wanted) + " classes apart");
+  throw FileError(
+      name, "has " + (labels.size() > wanted ? "more lines" : std::to_string(labels.size()) + " lines") +
+                "; the weights tell " + std::to_string(wanted) + " classes apart");
 }
 
 Weights load(const ClassifyOptions& options, const std::string& file) {
@@ -80,7 +81,8 @@ class Run {
       memory_.end_period(batch);
       summary_.seconds = watch->seconds();
       if (total && bar.due())
-        bar.draw(summary_.images + summary_.broken, apps::text("%.1f images/s", summary_.images_per_second()));
+        bar.draw(summary_.images + summary_.broken,
+                 apps::text("%.1f images/s", summary_.images_per_second()));
     }
     bar.erase();
     summary_.memory = memory_.report(summary_.seconds);

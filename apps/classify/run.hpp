@@ -5,8 +5,8 @@
 
 namespace cistern::classify {
 
-/// 0, or 1 where an image was broken. Fails with FileError (weights, labels, folders, lists), apps::Interrupted, or
-/// std::runtime_error with the allocator's explanation.
+/// 0, or 1 where an image was broken. Fails with FileError (weights, labels, folders, lists),
+/// apps::Interrupted, or std::runtime_error with the allocator's explanation.
 int run_classification(const ClassifyOptions& options);
 
 }  // namespace cistern::classify

@@ -19,9 +19,9 @@ struct ChosenDevice {
   std::string name() const { return cuda_index ? "cuda:" + std::to_string(*cuda_index) : "cpu"; }
 };
 
-/// What --device (auto, cpu, cuda, cuda:N) means on this machine; CUDA is then ready to be used. "auto" is the first
-/// CUDA device, or the CPU where something is in the way of that or the caller has a reason for the CPU. Fails with
-/// std::runtime_error if CUDA was asked for and something is in the way.
+/// What --device (auto, cpu, cuda, cuda:N) means on this machine; CUDA is then ready to be used. "auto" is
+/// the first CUDA device, or the CPU where something is in the way of that or the caller has a reason for the
+/// CPU. Fails with std::runtime_error if CUDA was asked for and something is in the way.
 ChosenDevice choose_device(const std::string& device, const std::string& reason_for_cpu = {});
 
 // Two implementations, one of which is built: cuda.cpp with the CUDA plug, no_cuda.cpp without.

@@ -30,19 +30,19 @@ struct MemoryOptions {
 /// What --strategy accepts.
 CLI::IsMember strategy_names();
 
-/// Adds --device, --strategy, --limit, --preallocate and --record; parsing fills `options`, which must outlive the
-/// app.
+/// Adds --device, --strategy, --limit, --preallocate and --record; parsing fills `options`, which must
+/// outlive the app.
 void add_memory_options(CLI::App& app, MemoryOptions& options);
 
 /// What is wrong together, and what is wrong in CISTERN_CONF. Fails with UsageError.
 void check_memory_options(const MemoryOptions& options);
 
-/// The allocator's options: CISTERN_CONF, then the command line on top. Nothing for strategy "system". Fails with
-/// UsageError, naming the key or the flag.
+/// The allocator's options: CISTERN_CONF, then the command line on top. Nothing for strategy "system". Fails
+/// with UsageError, naming the key or the flag.
 std::optional<Options> allocator_options(const MemoryOptions& options, ComputedOn device);
 
-/// The arguments that say the same to another process, --record aside; sizes that strategy "system" would refuse and
-/// a preallocation under another strategy are left out.
+/// The arguments that say the same to another process, --record aside; sizes that strategy "system" would
+/// refuse and a preallocation under another strategy are left out.
 std::vector<std::string> arguments_for(const MemoryOptions& options);
 
 }  // namespace cistern::apps

@@ -39,8 +39,8 @@ struct MemoryReport {
 /// `period` is what the source calls are counted after the first of: "epoch", "batch".
 void print_memory(std::ostream& out, const MemoryReport& report, const std::string& period);
 
-/// An object with the figures of the device computed on, and all memories side by side, and back. Strategy and
-/// device are not in it: they stand beside it. Fields that do not apply are null.
+/// An object with the figures of the device computed on, and all memories side by side, and back. Strategy
+/// and device are not in it: they stand beside it. Fields that do not apply are null.
 nlohmann::json memory_to_json(const MemoryReport& report, const std::string& period);
 MemoryReport memory_from_json(const nlohmann::json& object, const std::string& period);
 

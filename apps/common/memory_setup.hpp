@@ -24,8 +24,8 @@ class MemorySetup {
   /// written.
   MemorySetup(const ChosenDevice& device, const std::optional<Options>& options);
 
-  /// Leaves a mark in the trace, and remembers the source calls up to the end of the first period: of what the
-  /// program repeats, an epoch or a batch.
+  /// Leaves a mark in the trace, and remembers the source calls up to the end of the first period: of what
+  /// the program repeats, an epoch or a batch.
   void end_period(std::int64_t period);
 
   /// The figures now; `working_seconds` is what the share of time refers to.

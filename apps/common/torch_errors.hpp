@@ -8,8 +8,8 @@
 
 namespace cistern::apps {
 
-/// What work() gives. A c10::Error of it becomes a std::runtime_error without the backtrace that torch appends: the
-/// allocator's explanation is complete.
+/// What work() gives. A c10::Error of it becomes a std::runtime_error without the backtrace that torch
+/// appends: the allocator's explanation is complete.
 template <class Work>
 auto with_short_errors(const Work& work) {
   try {

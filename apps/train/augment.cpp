@@ -18,7 +18,8 @@ cv::Mat cropped(const cv::Mat& picture, std::int64_t side, cv::RNG& random) {
   };
   const int width = part_of(picture.cols, std::sqrt(area * stretch));
   const int height = part_of(picture.rows, std::sqrt(area / stretch));
-  const int left = random.uniform(0, picture.cols - width + 1), top = random.uniform(0, picture.rows - height + 1);
+  const int left = random.uniform(0, picture.cols - width + 1),
+            top = random.uniform(0, picture.rows - height + 1);
   const bool shrinks = width > side && height > side;
   cv::Mat result;
   cv::resize(picture(cv::Rect(left, top, width, height)), result,
@@ -33,7 +34,8 @@ Augmentation augmentation_from(const std::string& text) {
   return {text.find("crop") != std::string::npos, text.find("flip") != std::string::npos};
 }
 
-cv::Mat augmented(const cv::Mat& picture, std::int64_t side, const Augmentation& augmentation, std::uint64_t draw) {
+cv::Mat augmented(const cv::Mat& picture, std::int64_t side, const Augmentation& augmentation,
+                  std::uint64_t draw) {
   cv::RNG random(draw);
   cv::Mat result = augmentation.crop ? cropped(picture, side, random)
                                      : models::resized(picture, side, models::Resize::kBilinear);

@@ -9,7 +9,8 @@
 namespace cistern::train {
 
 struct Augmentation {
-  bool crop = false;  ///< A part of 3/4 to all of the area, its sides in a proportion 4/5 to 5/4 of the picture's.
+  bool crop =
+      false;  ///< A part of 3/4 to all of the area, its sides in a proportion 4/5 to 5/4 of the picture's.
   bool flip = false;  ///< Every second mirrored, left to right.
 };
 
@@ -17,6 +18,7 @@ struct Augmentation {
 Augmentation augmentation_from(const std::string& text);
 
 /// Shapes: as the picture, side x side. `draw` decides all that is random.
-cv::Mat augmented(const cv::Mat& picture, std::int64_t side, const Augmentation& augmentation, std::uint64_t draw);
+cv::Mat augmented(const cv::Mat& picture, std::int64_t side, const Augmentation& augmentation,
+                  std::uint64_t draw);
 
 }  // namespace cistern::train

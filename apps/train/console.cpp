@@ -46,8 +46,8 @@ void print_comparison(std::ostream& out, const std::vector<RunResult>& runs) {
                      "source calls", "after epoch 1", "page faults", "peak RSS", "weights"});
   for (const RunResult& run : runs) {
     const apps::MemoryResult* from = run.memory.memories.empty() ? nullptr : &run.memory.memories.front();
-    table.add_row({run.memory.strategy, text("%.4f", run.validation_accuracy), text("%.4f", run.validation_loss),
-                   text("%.3f", run.median_epoch_seconds()),
+    table.add_row({run.memory.strategy, text("%.4f", run.validation_accuracy),
+                   text("%.4f", run.validation_loss), text("%.3f", run.median_epoch_seconds()),
                    from ? format_bytes(from->peak_requested_bytes) : "-",
                    from ? format_bytes(from->peak_reserved_bytes) : "-",
                    from ? std::to_string(from->source_calls) : "-",

@@ -15,8 +15,8 @@ struct Dataset {
   std::vector<std::string> labels;  ///< Of an IDX set with a name; else empty.
 };
 
-/// Of "mnist", which is shipped, "fashion-mnist", which is Debian's dataset-fashion-mnist, or a directory, which
-/// need not exist. Fails with FileError where fashion-mnist is not installed.
+/// Of "mnist", which is shipped, "fashion-mnist", which is Debian's dataset-fashion-mnist, or a directory,
+/// which need not exist. Fails with FileError where fashion-mnist is not installed.
 Dataset find_dataset(const std::string& name_or_directory);
 
 }  // namespace cistern::train

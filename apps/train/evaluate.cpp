@@ -30,24 +30,21 @@ Evaluation run_evaluation(const TrainOptions& options) {
 
 void print_evaluation(std::ostream& out, const Evaluation& evaluation) {
   out << evaluation.weights << " (" << evaluation.model << ") on " << evaluation.dataset << ": "
-      << apps::text("accuracy %.4f, loss %.4f on %lld test images, %.2f s, %.0f images/s\n", evaluation.accuracy,
-                    evaluation.loss, static_cast<long long>(evaluation.images), evaluation.seconds,
-                    static_cast<double>(evaluation.images) / evaluation.seconds);
+      << apps::text("accuracy %.4f, loss %.4f on %lld test images, %.2f s, %.0f images/s\n",
+                    evaluation.accuracy, evaluation.loss, static_cast<long long>(evaluation.images),
+                    evaluation.seconds, static_cast<double>(evaluation.images) / evaluation.seconds);
   apps::print_memory(out, evaluation.memory, "epoch");
-  out << "peak resident memory of the process: " << format_bytes(evaluation.memory.peak_rss_bytes) << std::endl;
+  out << "peak resident memory of the process: " << format_bytes(evaluation.memory.peak_rss_bytes)
+      << std::endl;
 }
 
 std::string json_text(const Evaluation& evaluation) {
-  const nlohmann::json object{{"weights", evaluation.weights},
-                              {"model", evaluation.model},
-                              {"dataset", evaluation.dataset},
-                              {"images", evaluation.images},
-                              {"accuracy", evaluation.accuracy},
-                              {"loss", evaluation.loss},
-                              {"seconds", evaluation.seconds},
-                              {"strategy", evaluation.memory.strategy},
-                              {"device", evaluation.memory.device},
-                              {"memory", apps::memory_to_json(evaluation.memory, "epoch")}};
+  const nlohmann::json object{
+      {"weights", evaluation.weights},      {"model", evaluation.model},
+      {"dataset", evaluation.dataset},      {"images", evaluation.images},
+      {"accuracy", evaluation.accuracy},    {"loss", evaluation.loss},
+      {"seconds", evaluation.seconds},      {"strategy", evaluation.memory.strategy},
+      {"device", evaluation.memory.device}, {"memory", apps::memory_to_json(evaluation.memory, "epoch")}};
   return object.dump(1);
 }
 

@@ -44,8 +44,8 @@ class Learner {
   virtual models::LearnedState state() const = 0;
 };
 
-/// "plain": MnistCnn by autograd and tensor operations, written as a tutorial would. The measure for the allocator,
-/// and what the tuned loop's gradients are tested against.
+/// "plain": MnistCnn by autograd and tensor operations, written as a tutorial would. The measure for the
+/// allocator, and what the tuned loop's gradients are tested against.
 std::unique_ptr<Learner> make_plain_learner(const models::Mnist& data, const models::LearnedState& start,
                                             at::Device device);
 
@@ -53,8 +53,9 @@ std::unique_ptr<Learner> make_plain_learner(const models::Mnist& data, const mod
 std::unique_ptr<Learner> make_tuned_learner(const models::Mnist& data, const models::LearnedState& start,
                                             std::int64_t batch_size, int threads);
 
-/// MobileNetV2 on pictures, by autograd. Of the setup it follows the card, the seed and the augmentation: what is
-/// drawn at random in a batch depends on the seed, the epoch and the batch, and on nothing that was drawn before.
+/// MobileNetV2 on pictures, by autograd. Of the setup it follows the card, the seed and the augmentation:
+/// what is drawn at random in a batch depends on the seed, the epoch and the batch, and on nothing that was
+/// drawn before.
 std::unique_ptr<Learner> make_picture_learner(std::shared_ptr<const PictureSets> data,
                                               const models::TrainingSetup& setup,
                                               const models::LearnedState& start, at::Device device);

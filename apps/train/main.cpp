@@ -47,7 +47,8 @@ int evaluate(const TrainOptions& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Trains the MNIST network of the Keras example, or MobileNetV2, through cistern's allocator.", "cistern-train");
+  CLI::App app("Trains the MNIST network of the Keras example, or MobileNetV2, through cistern's allocator.",
+               "cistern-train");
   TrainOptions options;
   add_options(app, options);
   return cistern::apps::run_program(app, argc, argv, [&] {

@@ -38,7 +38,8 @@ void add_training_options(CLI::App& app, TrainOptions& options) {
 void add_network_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--model", options.model, "mnist_cnn or mobilenet_v2 (mnist_cnn)")
       ->check(CLI::IsMember({models::kMnistCnnName, models::kMobileNetV2Name}));
-  app.add_option("--width", options.width, "mobilenet_v2: multiplies all channels (1)")->check(CLI::Range(0.05, 4.0));
+  app.add_option("--width", options.width, "mobilenet_v2: multiplies all channels (1)")
+      ->check(CLI::Range(0.05, 4.0));
   app.add_option("--size", options.size,
                  "mobilenet_v2: side of the network's input (224; of an IDX set its own). Up to 64 the first "
                  "convolution keeps the size")
@@ -53,9 +54,10 @@ void add_network_options(CLI::App& app, TrainOptions& options) {
 
 void add_options(CLI::App& app, TrainOptions& options) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  app.add_option("--dataset,--data", options.dataset,
-                 "mnist; fashion-mnist; a directory with MNIST's four files, plain or .gz; for mobilenet_v2 also "
-                 "one with CLASS/NAME.jpg")
+  app.add_option(
+         "--dataset,--data", options.dataset,
+         "mnist; fashion-mnist; a directory with MNIST's four files, plain or .gz; for mobilenet_v2 also "
+         "one with CLASS/NAME.jpg")
       ->capture_default_str();
   add_network_options(app, options);
   add_training_options(app, options);
@@ -66,8 +68,10 @@ void add_options(CLI::App& app, TrainOptions& options) {
       ->check(apps::strategy_names());
   app.add_option("--checkpoint", options.checkpoint, "Directory to save to after each epoch and on Ctrl-C");
   app.add_flag("--resume", options.resume, "Go on from the checkpoint, bit for bit as if never stopped");
-  app.add_option("--save", options.save, "Write the trained weights to this file, for cistern-classify and --evaluate");
-  app.add_option("--evaluate", options.evaluate, "Train nothing; measure this weights file on the test images");
+  app.add_option("--save", options.save,
+                 "Write the trained weights to this file, for cistern-classify and --evaluate");
+  app.add_option("--evaluate", options.evaluate,
+                 "Train nothing; measure this weights file on the test images");
   app.add_flag("--json", options.json, "Print the results as one JSON object, and nothing else, on stdout");
 }
 
@@ -77,7 +81,8 @@ void check_options(const TrainOptions& options) {
   if (options.resume && options.checkpoint.empty()) throw UsageError("--resume needs --checkpoint DIR");
   if (comparing && (options.memory.strategy || options.resume || saving || !options.memory.record.empty())) {
     throw UsageError(
-        "--compare trains several times; it does not go with --strategy, --checkpoint, --resume, --save or --record");
+        "--compare trains several times; it does not go with --strategy, --checkpoint, --resume, --save or "
+        "--record");
   }
   if (std::set<std::string>(options.compare.begin(), options.compare.end()).size() !=
       options.compare.size()) {
@@ -85,7 +90,8 @@ void check_options(const TrainOptions& options) {
   }
   if (!options.evaluate.empty() && (comparing || saving || !options.weights.empty() || options.model)) {
     throw UsageError(
-        "--evaluate trains nothing; it does not go with --compare, --checkpoint, --save, --weights or --model");
+        "--evaluate trains nothing; it does not go with --compare, --checkpoint, --save, --weights or "
+        "--model");
   }
   if (options.resume && !options.weights.empty())
     throw UsageError("--resume goes on from the checkpoint; it does not go with --weights");

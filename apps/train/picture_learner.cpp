@@ -32,8 +32,8 @@ std::uint64_t mixed(std::uint64_t seed, std::uint64_t a, std::uint64_t b) {
 
 class PictureLearner final : public Learner {
  public:
-  PictureLearner(std::shared_ptr<const PictureSets> data, const TrainingSetup& setup, const LearnedState& start,
-                 at::Device device)
+  PictureLearner(std::shared_ptr<const PictureSets> data, const TrainingSetup& setup,
+                 const LearnedState& start, at::Device device)
       : device_(device),
         data_(std::move(data)),
         seed_(setup.seed),
@@ -56,10 +56,13 @@ class PictureLearner final : public Learner {
   void train_batch(std::int64_t first, std::int64_t count) override {
     const auto* rows = epoch_.order.const_data_ptr<std::int64_t>() + first;
     const auto epoch = static_cast<std::uint64_t>(epoch_.index);
-    const Batch batch = load(*data_->train, count, [&](std::int64_t i, const cv::Mat& picture) {
-      return augmented(picture, input_.size, augmentation_,
-                       mixed(seed_, epoch, static_cast<std::uint64_t>(rows[i])));
-    }, rows);
+    const Batch batch = load(
+        *data_->train, count,
+        [&](std::int64_t i, const cv::Mat& picture) {
+          return augmented(picture, input_.size, augmentation_,
+                           mixed(seed_, epoch, static_cast<std::uint64_t>(rows[i])));
+        },
+        rows);
     torch::manual_seed(mixed(seed_, epoch, ~static_cast<std::uint64_t>(first)));  // For dropout.
     network_->train();
     network_->zero_grad();
@@ -82,9 +85,12 @@ class PictureLearner final : public Learner {
     for (std::int64_t first = 0; first < data_->test->count(); first += kEvaluationBatch) {
       const std::int64_t count = std::min(kEvaluationBatch, data_->test->count() - first);
       std::iota(rows.begin(), rows.end(), first);
-      const Batch batch = load(*data_->test, count, [&](std::int64_t, const cv::Mat& picture) {
-        return models::resized(picture, input_.size, models::Resize::kBilinear);
-      }, rows.data());
+      const Batch batch = load(
+          *data_->test, count,
+          [&](std::int64_t, const cv::Mat& picture) {
+            return models::resized(picture, input_.size, models::Resize::kBilinear);
+          },
+          rows.data());
       const at::Tensor logits = network_->forward(batch.images);
       sums.add(logits, batch.labels, torch::cross_entropy_loss(logits, batch.labels));
     }
@@ -133,8 +139,9 @@ class PictureLearner final : public Learner {
 
 }  // namespace
 
-std::unique_ptr<Learner> make_picture_learner(std::shared_ptr<const PictureSets> data, const TrainingSetup& setup,
-                                              const LearnedState& start, at::Device device) {
+std::unique_ptr<Learner> make_picture_learner(std::shared_ptr<const PictureSets> data,
+                                              const TrainingSetup& setup, const LearnedState& start,
+                                              at::Device device) {
   return std::make_unique<PictureLearner>(std::move(data), setup, start, device);
 }
 

@@ -28,7 +28,8 @@ class IdxPictures final : public Pictures {
   }
   cv::Mat picture(std::int64_t index, std::int64_t channels) const override {
     const at::Tensor image = images_[index];
-    const cv::Mat grey(static_cast<int>(image.size(0)), static_cast<int>(image.size(1)), CV_8U, image.data_ptr());
+    const cv::Mat grey(static_cast<int>(image.size(0)), static_cast<int>(image.size(1)), CV_8U,
+                       image.data_ptr());
     if (channels == 1) return grey;
     cv::Mat colour;
     cv::cvtColor(grey, colour, cv::COLOR_GRAY2RGB);
@@ -44,7 +45,9 @@ class FilePictures final : public Pictures {
   void add(fs::path file, std::int64_t label) { files_.emplace_back(std::move(file), label); }
 
   std::int64_t count() const override { return static_cast<std::int64_t>(files_.size()); }
-  std::int64_t label(std::int64_t index) const override { return files_[static_cast<std::size_t>(index)].second; }
+  std::int64_t label(std::int64_t index) const override {
+    return files_[static_cast<std::size_t>(index)].second;
+  }
   cv::Mat picture(std::int64_t index, std::int64_t channels) const override {
     return models::read_image(files_[static_cast<std::size_t>(index)].first,
                               channels == 1 ? models::Colour::kGrey : models::Colour::kRgb);
@@ -85,7 +88,8 @@ PictureSets sets_of(const Classes& train, const Classes& test, const fs::path& d
     for (const fs::path& file : files) test_pictures->add(file, known - sets.labels.begin());
   }
   if (sets.labels.size() < 2)
-    throw FileError(directory.string(), "holds neither MNIST's four files nor two folders of pictures, one a class");
+    throw FileError(directory.string(),
+                    "holds neither MNIST's four files nor two folders of pictures, one a class");
   if (test_pictures->count() == 0)
     throw FileError(directory.string(), "holds no picture to test with: every tenth of a class is one");
   sets.train = std::move(train_pictures), sets.test = std::move(test_pictures);
@@ -116,7 +120,8 @@ PictureSets open_idx(const Dataset& dataset) {
     for (int i = 0; i < classes; ++i) sets.labels.push_back(std::to_string(i));
   }
   if (static_cast<std::size_t>(classes) > sets.labels.size())
-    throw FileError(dataset.directory.string(), "has a label " + std::to_string(classes - 1) + "; the largest is " +
+    throw FileError(dataset.directory.string(), "has a label " + std::to_string(classes - 1) +
+                                                    "; the largest is " +
                                                     std::to_string(sets.labels.size() - 1));
   sets.train = std::make_unique<IdxPictures>(train), sets.test = std::make_unique<IdxPictures>(test);
   return sets;
@@ -129,7 +134,7 @@ std::shared_ptr<const PictureSets> open_pictures(const Dataset& dataset) {
   if (!fs::is_directory(dataset.directory, error))
     throw FileError(dataset.directory.string(), "is no directory");
   return std::make_shared<PictureSets>(models::holds_idx(dataset.directory) ? open_idx(dataset)
-                                                                           : open_folder(dataset.directory));
+                                                                            : open_folder(dataset.directory));
 }
 
 }  // namespace cistern::train

@@ -1,5 +1,5 @@
-// Labelled pictures to train MobileNetV2 on: an IDX set in memory, or a folder of image files that are decoded when
-// they are looked at.
+// Labelled pictures to train MobileNetV2 on: an IDX set in memory, or a folder of image files that are
+// decoded when they are looked at.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct PictureSets {
 };
 
 /// A directory with MNIST's four files, with pictures of any size; or one with train/CLASS/NAME.jpg and
-/// test/CLASS/NAME.jpg, or CLASS/NAME.jpg, of which every tenth by name is then for the test. Fails with FileError,
-/// and with std::runtime_error in a build without OpenCV.
+/// test/CLASS/NAME.jpg, or CLASS/NAME.jpg, of which every tenth by name is then for the test. Fails with
+/// FileError, and with std::runtime_error in a build without OpenCV.
 std::shared_ptr<const PictureSets> open_pictures(const Dataset& dataset);
 
 }  // namespace cistern::train

@@ -65,11 +65,12 @@ class Data {
 
   void check_classes(const ModelCard& card, const std::string& whose) const {
     if (card.labels.size() == labels().size()) return;
-    throw FileError(whose, "tells " + std::to_string(card.labels.size()) + " classes apart; the data set " + name_ +
-                               " has " + std::to_string(labels().size()));
+    throw FileError(whose, "tells " + std::to_string(card.labels.size()) + " classes apart; the data set " +
+                               name_ + " has " + std::to_string(labels().size()));
   }
 
-  std::unique_ptr<Learner> learner(const TrainingSetup& setup, const LearnedState& start, at::Device device) const {
+  std::unique_ptr<Learner> learner(const TrainingSetup& setup, const LearnedState& start,
+                                   at::Device device) const {
     if (pictures_) return make_picture_learner(pictures_, setup, start, device);
     if (setup.loop == kPlainLoop) return make_plain_learner(mnist_, start, device);
     return make_tuned_learner(mnist_, start, setup.batch_size, setup.threads);
@@ -123,7 +124,8 @@ Start resume(const TrainOptions& options, const ChosenDevice& device, const at::
   check_agreement(options, setup, file);
   models::check_tensors(options.checkpoint, checkpoint.learned, initial_state(setup.card, generator));
   if (device.cuda_index && setup.loop == kTunedLoop)
-    throw FileError(file, "was trained with --loop tuned, which is code for the CPU; go on with --device cpu");
+    throw FileError(file,
+                    "was trained with --loop tuned, which is code for the CPU; go on with --device cpu");
   const Data data(options, setup.card.model);
   data.check_classes(setup.card, file);
   auto learner = data.learner(setup, checkpoint.learned, device.name());
@@ -139,7 +141,8 @@ Start prepare_training(const TrainOptions& options, const ChosenDevice& device, 
   if (weights && options.model && *options.model != weights->card.model)
     throw FileError(options.weights, "is of " + weights->card.model + ", not of " + *options.model);
   const Data data(options, weights ? weights->card.model : options.model.value_or(models::kMnistCnnName));
-  if (weights && weights->card.model == models::kMnistCnnName) data.check_classes(weights->card, options.weights);
+  if (weights && weights->card.model == models::kMnistCnnName)
+    data.check_classes(weights->card, options.weights);
 
   Checkpoint start;
   start.setup = setup_from(options, weights ? data.card(*weights) : data.card(options), device);
@@ -156,7 +159,8 @@ std::unique_ptr<Learner> prepare_evaluation(const Weights& weights, const TrainO
   const Data data(options, weights.card.model);
   data.check_classes(weights.card, options.evaluate);
   const TrainingSetup setup = setup_from(options, weights.card, device);
-  return data.learner(setup, state_from(weights, weights.card, at::detail::createCPUGenerator()), device.name());
+  return data.learner(setup, state_from(weights, weights.card, at::detail::createCPUGenerator()),
+                      device.name());
 }
 
 }  // namespace cistern::train

@@ -127,10 +127,10 @@ class Training {
     const std::int64_t images = learner_->training_images();
     const TrainingSetup& setup = progress_.setup;
     generator_.set_state(progress_.generator_state);
-    learner_->begin_epoch(
-        {progress_.epochs_done,
-         setup.learning_rate * std::pow(setup.learning_rate_decay, static_cast<double>(progress_.epochs_done)),
-         at::randperm(images, generator_, at::kLong)});
+    learner_->begin_epoch({progress_.epochs_done,
+                           setup.learning_rate * std::pow(setup.learning_rate_decay,
+                                                          static_cast<double>(progress_.epochs_done)),
+                           at::randperm(images, generator_, at::kLong)});
     learner_->set_sums(progress_.sums);
     apps::ProgressBar bar(batches_);
     for (std::int64_t batch = progress_.batches_done; batch < batches_; ++batch) {

@@ -1,4 +1,5 @@
-// An image from anybody: upright pixels, or an error. How much memory it may ask for is settled by its header.
+// An image from anybody: upright pixels, or an error. How much memory it may ask for is settled by its
+// header.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

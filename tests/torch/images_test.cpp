@@ -1,5 +1,5 @@
-// Pictures from files to networks: headers, decoding, resizing, values. What the programs say of bad files is in
-// tests/cli/classify_test.py.
+// Pictures from files to networks: headers, decoding, resizing, values. What the programs say of bad files is
+// in tests/cli/classify_test.py.
 #include <ATen/ATen.h>
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -33,7 +33,8 @@ cv::Mat unlike_itself(int rows, int columns) {
   cv::Mat picture(rows, columns, CV_8UC3);
   for (int y = 0; y < rows; ++y) {
     for (int x = 0; x < columns; ++x)
-      picture.at<cv::Vec3b>(y, x) = cv::Vec3b(static_cast<uchar>(10 + 60 * y), static_cast<uchar>(10 + 40 * x), 200);
+      picture.at<cv::Vec3b>(y, x) =
+          cv::Vec3b(static_cast<uchar>(10 + 60 * y), static_cast<uchar>(10 + 40 * x), 200);
   }
   return picture;
 }
@@ -60,7 +61,8 @@ Bytes exif(int orientation, bool big) {
 }
 
 Bytes with_jpeg_exif(const Bytes& jpeg, const Bytes& data) {
-  Bytes result{0xff, 0xd8, 0xff, 0xe1, 0, static_cast<std::uint8_t>(data.size() + 8), 'E', 'x', 'i', 'f', 0, 0};
+  Bytes result{0xff, 0xd8, 0xff, 0xe1, 0, static_cast<std::uint8_t>(data.size() + 8),
+               'E',  'x',  'i',  'f',  0, 0};
   result.insert(result.end(), data.begin(), data.end());
   result.insert(result.end(), jpeg.begin() + 2, jpeg.end());
   return result;
@@ -92,7 +94,8 @@ TEST(ImageHeader, NoPrefixOfAFileIsReadBeyondItsEnd) {
   for (const char* format : {".jpg", ".png", ".webp", ".bmp"}) {
     const Bytes whole = with_jpeg_exif(encoded(format, unlike_itself(3, 5)), exif(6, true));
     for (std::size_t length = 0; length < whole.size(); ++length) {
-      const Bytes prefix(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));  // Its own end: asan.
+      const Bytes prefix(whole.begin(),
+                         whole.begin() + static_cast<std::ptrdiff_t>(length));  // Its own end: asan.
       try {
         read_image_header(prefix);
       } catch (const ImageError&) {
@@ -117,19 +120,22 @@ TEST(Decode, TurnsAllEightOrientationsUprightInJpegAndPng) {
     }
     cv::Mat large;
     cv::resize(stored, large, cv::Size(), 32, 32, cv::INTER_NEAREST);
-    const Bytes jpeg = with_jpeg_exif(encoded(".jpg", large, {cv::IMWRITE_JPEG_QUALITY, 100}), exif(orientation, true));
+    const Bytes jpeg =
+        with_jpeg_exif(encoded(".jpg", large, {cv::IMWRITE_JPEG_QUALITY, 100}), exif(orientation, true));
     cv::Mat wanted;
     cv::resize(rgb(upright), wanted, cv::Size(), 32, 32, cv::INTER_NEAREST);
     const cv::Mat found = decode_image(jpeg, Colour::kRgb);
     ASSERT_EQ(found.size(), wanted.size()) << orientation;
-    EXPECT_LT(cv::norm(found, wanted, cv::NORM_L1) / static_cast<double>(wanted.total()), 12.0) << orientation;
+    EXPECT_LT(cv::norm(found, wanted, cv::NORM_L1) / static_cast<double>(wanted.total()), 12.0)
+        << orientation;
   }
 }
 
 TEST(Decode, ColoursComeAsRgbWhateverTheFile) {
   const cv::Mat red(4, 4, CV_8UC3, cv::Scalar(0, 0, 255));
   for (const char* format : {".png", ".bmp"}) {
-    EXPECT_EQ(decode_image(encoded(format, red), Colour::kRgb).at<cv::Vec3b>(1, 1), cv::Vec3b(255, 0, 0)) << format;
+    EXPECT_EQ(decode_image(encoded(format, red), Colour::kRgb).at<cv::Vec3b>(1, 1), cv::Vec3b(255, 0, 0))
+        << format;
   }
   for (const char* format : {".jpg", ".webp"}) {
     const cv::Vec3b pixel = decode_image(encoded(format, red), Colour::kRgb).at<cv::Vec3b>(1, 1);
@@ -195,11 +201,14 @@ TEST(Decode, WhatIsCutOffOrNoImageIsRefusedAndNothingReachesStderr) {
   for (const char* format : {".jpg", ".png", ".webp", ".bmp"}) {
     Bytes file = encoded(format, unlike_itself(40, 50));
     file.resize(file.size() * 2 / 3);
-    EXPECT_THAT([&] { decode_image(file, Colour::kRgb); }, ThrowsMessage<ImageError>(HasSubstr("damaged"))) << format;
+    EXPECT_THAT([&] { decode_image(file, Colour::kRgb); }, ThrowsMessage<ImageError>(HasSubstr("damaged")))
+        << format;
   }
   Bytes scribbled = encoded(".jpg", unlike_itself(40, 50));
-  scribbled[scribbled.size() - 40] = 0xff, scribbled[scribbled.size() - 39] = 0x20;  // No pixels, but no end either.
-  EXPECT_THAT([&] { decode_image(scribbled, Colour::kRgb); }, ThrowsMessage<ImageError>(HasSubstr("damaged")));
+  scribbled[scribbled.size() - 40] = 0xff,
+                               scribbled[scribbled.size() - 39] = 0x20;  // No pixels, but no end either.
+  EXPECT_THAT([&] { decode_image(scribbled, Colour::kRgb); },
+              ThrowsMessage<ImageError>(HasSubstr("damaged")));
   EXPECT_THAT([] { decode_image({}, Colour::kRgb); }, ThrowsMessage<ImageError>(HasSubstr("is empty")));
   const Bytes text{'h', 'e', 'l', 'l', 'o'};
   EXPECT_THAT([&] { decode_image(text, Colour::kRgb); }, ThrowsMessage<ImageError>(HasSubstr("no JPEG")));
@@ -210,7 +219,8 @@ TEST(Decode, FilesAreNamedInWhatIsWrongWithThem) {
   const TemporaryFolder folder;
   EXPECT_THAT([&] { read_image(folder.path("missing.png"), Colour::kRgb); },
               ThrowsMessage<FileError>(HasSubstr("missing.png: cannot be read: No such file")));
-  EXPECT_THAT([&] { read_image(folder.path(""), Colour::kRgb); }, ThrowsMessage<FileError>(HasSubstr("no regular file")));
+  EXPECT_THAT([&] { read_image(folder.path(""), Colour::kRgb); },
+              ThrowsMessage<FileError>(HasSubstr("no regular file")));
   write_bytes(folder.path("empty.png"), "");
   EXPECT_THAT([&] { read_image(folder.path("empty.png"), Colour::kRgb); },
               ThrowsMessage<FileError>(HasSubstr("empty.png: is empty")));
@@ -218,14 +228,18 @@ TEST(Decode, FilesAreNamedInWhatIsWrongWithThem) {
 
 TEST(Resize, OfTheReferencePicturesIsTheReferenceInput) {
   const char* data = std::getenv("CISTERN_SHARED_DATA");
-  const std::string folder = data ? std::string(data) + "/mobilenet_v2" : CISTERN_SOURCE_DIR "/../shared/data/mobilenet_v2";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder << "; CISTERN_SHARED_DATA may name its parent";
+  const std::string folder =
+      data ? std::string(data) + "/mobilenet_v2" : CISTERN_SOURCE_DIR "/../shared/data/mobilenet_v2";
+  if (!std::filesystem::exists(folder))
+    GTEST_SKIP() << "no " << folder << "; CISTERN_SHARED_DATA may name its parent";
   for (const std::string name : {"bird.bmp", "cat.bmp", "dragonfly.bmp", "grace_hopper.bmp", "parrot.jpg"}) {
-    const cv::Mat small = resized(read_image(folder + "/images/" + name, Colour::kRgb), 224, Resize::kBilinear);
+    const cv::Mat small =
+        resized(read_image(folder + "/images/" + name, Colour::kRgb), 224, Resize::kBilinear);
     std::string wanted = read_bytes(folder + "/reference/" + name.substr(0, name.size() - 4) + ".rgb_u8");
     ASSERT_EQ(wanted.size(), 224u * 224 * 3);
     const cv::Mat reference(224, 224, CV_8UC3, wanted.data());
-    EXPECT_LE(cv::norm(small, reference, cv::NORM_INF), name == "parrot.jpg" ? 2 : 0) << name;  // JPEG decoders differ.
+    EXPECT_LE(cv::norm(small, reference, cv::NORM_INF), name == "parrot.jpg" ? 2 : 0)
+        << name;  // JPEG decoders differ.
   }
 }
 
@@ -264,7 +278,8 @@ TEST(PixelValues, FollowTheWeightsPreprocessing) {
   EXPECT_FLOAT_EQ(values[2], static_cast<float>((1.0 - 0.485) / 0.229));
 }
 
-// OpenCV brings a reference BLAS along; before torch's own in the loader's order, it makes products 20 times slower.
+// OpenCV brings a reference BLAS along; before torch's own in the loader's order, it makes products 20 times
+// slower.
 TEST(Images, TorchStillMultipliesWithItsOwnBlas) {
   Dl_info found{};
   ASSERT_NE(dladdr(dlsym(RTLD_DEFAULT, "sgemm_"), &found), 0);
