@@ -103,7 +103,8 @@ void expect_an_epoch_to_live_on_ours(bool tuned) {
       const StorageObserver observer;
       train_epoch(*learner, 1);
       EXPECT_THAT(StorageObserver::seen().foreign, ::testing::IsEmpty());
-      EXPECT_GT(StorageObserver::seen().ours, 100u);
+      // Within an epoch the tuned loop asks torch for hardly anything.
+      EXPECT_GT(StorageObserver::seen().ours, tuned ? 5u : 100u);
     }
     if (!preallocating) calls_allowed = calls();
     for (const std::int64_t epoch : {2, 3, 4}) train_epoch(*learner, epoch);
