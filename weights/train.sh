@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Trains again the weights that are shipped here: weights/train.sh [FOLDER]. About half an hour of one core.
-# The same bits come out with the same torch on the same kind of processor.
 # Needs build/release and Debian's dataset-fashion-mnist (tools/setup.sh --tests).
 set -euo pipefail
 cd "$(dirname "$0")/.."
