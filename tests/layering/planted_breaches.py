@@ -20,6 +20,8 @@ BAD = {  # what -> (file, its text, words of the report)
     "core reads the environment": ("core/a.cpp", "#include <cstdlib>", "core must not include <cstdlib>"),
     "core asks the system": ("core/a.cpp", "#include <sys/mman.h>", "standard library only"),
     "core includes torch": ("core/a.cpp", "#include <c10/core/Device.h>", "standard library only"),
+    "planning knows the allocator": ("planning/a.hpp", '#include "cistern/core/heap.hpp"', "planning must not include core"),
+    "core plans": ("core/a.hpp", '#include "cistern/planning/placement.hpp"', "core must not include planning"),
     "sources and observe know each other": ("sources/a.cpp", '#include "cistern/observe/sink.hpp"', "sources must not include observe"),
     "observe and sources know each other": ("observe/a.cpp", '#include "cistern/sources/host_source.hpp"', "observe must not include sources"),
     "a source includes c10": ("sources/a.cpp", "#include <c10/core/Device.h>", "does not belong here"),
