@@ -22,9 +22,10 @@ void check(const cistern::ReplayProgram& program) {
   using Action = cistern::ReplayOperation::Action;
   std::vector<bool> live(program.block_count);
   for (const cistern::ReplayOperation& operation : program.operations) {
+    if (operation.action == Action::kSync) continue;
     require(operation.block < program.block_count);
-    require(live[operation.block] == (operation.action == Action::kFree));
-    live[operation.block] = operation.action == Action::kAllocate;
+    require(live[operation.block] == (operation.action != Action::kAllocate));
+    if (operation.action != Action::kUse) live[operation.block] = operation.action == Action::kAllocate;
   }
 }
 

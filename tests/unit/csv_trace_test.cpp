@@ -78,7 +78,7 @@ TEST_F(CsvTrace, EachWrongLineIsNamed) {
   EXPECT_EQ(complaint(kHeader + "alloc,5,0,0\n"), "line 2: an allocation of 0 bytes");
   EXPECT_EQ(complaint(kHeader + "alloc,5,12x,0\n"), "line 2: bytes is not a number: \"12x\"");
   EXPECT_EQ(complaint(kHeader + "grow,5,12,0\n"),
-            "line 2: unknown action \"grow\": alloc or free is expected");
+            "line 2: unknown action \"grow\": alloc, free, use or sync is expected");
   EXPECT_EQ(complaint(kHeader + "alloc,5,12\n"),
             "line 2: expected four fields action,id,bytes,stream, found \"alloc,5,12\"");
   EXPECT_EQ(complaint(kHeader + "alloc,5,12,0,0\n"),

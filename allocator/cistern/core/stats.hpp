@@ -28,6 +28,11 @@ struct SourceCalls {
   std::uint64_t refused = 0;         ///< Of reserve and commit.
   std::uint64_t remapped_bytes = 0;  ///< Decommitted here to be committed there by a miss.
   std::uint64_t total() const noexcept { return reserve + commit + decommit + unreserve; }
+  /// Of the time between: requires that `earlier` was.
+  SourceCalls operator-(const SourceCalls& earlier) const noexcept {
+    return {reserve - earlier.reserve,     commit - earlier.commit,   decommit - earlier.decommit,
+            unreserve - earlier.unreserve, refused - earlier.refused, remapped_bytes - earlier.remapped_bytes};
+  }
 };
 
 /// Small blocks have ranges of their own, unless the allocator was made to preallocate: then every block is large.

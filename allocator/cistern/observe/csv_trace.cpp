@@ -1,5 +1,6 @@
 #include "cistern/observe/csv_trace.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdint>
@@ -12,8 +13,9 @@ namespace cistern {
 namespace {
 
 constexpr std::string_view kHeader = "action,id,bytes,stream";
+constexpr std::string_view kHeaderWithPool = "action,id,bytes,stream,pool";
 constexpr std::string_view kPeakKey = "peak_live_bytes=";
-constexpr std::size_t kFieldCount = 4;
+constexpr std::size_t kMostFields = 5;
 
 class CsvParser {
  public:
@@ -27,9 +29,10 @@ class CsvParser {
       if (!line.empty() && line.front() == '#') {
         parse_comment(line);
       } else if (!header_seen) {
-        if (line != kHeader)
+        if (line != kHeader && line != kHeaderWithPool)
           fail("expected the header " + std::string(kHeader) + ", found \"" + excerpt(line) + "\"");
         header_seen = true;
+        field_count_ = line == kHeader ? 4 : kMostFields;
       } else {
         parse_operation(line);
       }
@@ -62,28 +65,33 @@ class CsvParser {
   }
 
   void parse_operation(std::string_view line) {
-    std::array<std::string_view, kFieldCount> fields;
+    std::array<std::string_view, kMostFields> fields;
     std::string_view rest = line;
-    for (std::size_t field = 0; field < kFieldCount; ++field) {
+    for (std::size_t field = 0; field < field_count_; ++field) {
       const std::size_t comma = rest.find(',');
-      const bool last = field + 1 == kFieldCount;
+      const bool last = field + 1 == field_count_;
       if (last != (comma == std::string_view::npos)) {
-        fail("expected four fields " + std::string(kHeader) + ", found \"" + excerpt(line) + "\"");
+        fail("expected " + std::string(field_count_ == 4 ? "four" : "five") + " fields " +
+             std::string(field_count_ == 4 ? kHeader : kHeaderWithPool) + ", found \"" + excerpt(line) + "\"");
       }
       fields[field] = rest.substr(0, comma);
       if (!last) rest.remove_prefix(comma + 1);
     }
-    const bool allocates = fields[0] == "alloc";
-    if (!allocates && fields[0] != "free") {
-      fail("unknown action \"" + excerpt(fields[0]) + "\": alloc or free is expected");
-    }
     const std::uint64_t id = parse_number("id", fields[1]);
     const std::uint64_t bytes = parse_number("bytes", fields[2]);
     const std::uint64_t stream = parse_number("stream", fields[3]);
-    if (const auto wrong =
-            allocates ? builder_.allocate(id, bytes, stream) : builder_.free(id, bytes, stream)) {
-      fail(*wrong);
-    }
+    const std::uint64_t pool = field_count_ == 4 ? 0 : parse_number("pool", fields[4]);
+    if (const auto wrong = enter(fields[0], id, bytes, stream, pool)) fail(*wrong);
+  }
+
+  std::optional<std::string> enter(std::string_view action, std::uint64_t id, std::uint64_t bytes,
+                                   std::uint64_t stream, std::uint64_t pool) {
+    if (action == "alloc") return builder_.allocate(id, bytes, stream, pool);
+    if (action == "free") return builder_.free(id, bytes, stream);
+    if (action == "use") return builder_.use(id, bytes, stream);
+    if (action != "sync") return "unknown action \"" + excerpt(action) + "\": alloc, free, use or sync is expected";
+    builder_.sync(stream);
+    return std::nullopt;
   }
 
   std::uint64_t parse_number(const char* field, std::string_view text) const {
@@ -106,15 +114,46 @@ class CsvParser {
   }
 
   InputFile file_;
+  std::size_t field_count_ = 0;
   std::uint64_t line_number_ = 0;
   std::optional<std::uint64_t> declared_peak_;
   ReplayProgramBuilder builder_;
 };
 
+const char* action_name(ReplayOperation::Action action) noexcept {
+  switch (action) {
+    case ReplayOperation::Action::kAllocate:
+      return "alloc,";
+    case ReplayOperation::Action::kFree:
+      return "free,";
+    case ReplayOperation::Action::kUse:
+      return "use,";
+    case ReplayOperation::Action::kSync:
+      return "sync,";
+  }
+  return "";
+}
+
 }  // namespace
 
 ReplayProgram load_csv_program(const std::string& path) {
   return CsvParser(path).parse();
+}
+
+void write_csv_program(const ReplayProgram& program, const std::string& comment, const std::string& path) {
+  const auto& operations = program.operations;
+  const bool pools = std::any_of(operations.begin(), operations.end(), [](const auto& o) { return o.pool != 0; });
+  OutputFile file(path);
+  file.write("# " + comment + "\n# " + std::string(kPeakKey) + std::to_string(program.lower_bound_bytes) + "\n");
+  file.write(std::string(pools ? kHeaderWithPool : kHeader) + "\n");
+  for (const ReplayOperation& operation : operations) {
+    std::string line = action_name(operation.action);
+    line += std::to_string(operation.block) + "," + std::to_string(operation.bytes) + ",";
+    line += std::to_string(operation.stream);
+    if (pools) line += "," + std::to_string(operation.pool);
+    file.write(line + "\n");
+  }
+  file.close();
 }
 
 }  // namespace cistern

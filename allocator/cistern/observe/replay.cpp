@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <span>
+#include <utility>
 
 #include "cistern/base/check.hpp"
 #include "cistern/base/units.hpp"
 #include "cistern/core/caching_allocator.hpp"
+#include "cistern/observe/replay_streams.hpp"
 
 namespace cistern {
 namespace {
@@ -19,13 +21,29 @@ class Pass {
   void run(CachingAllocator& allocator) {
     for (const ReplayOperation& operation : program_.operations) {
       Address& address = addresses_[operation.block];
-      if (operation.action == ReplayOperation::Action::kAllocate) {
-        address = allocate(allocator, operation);
-      } else if (address != 0) {
-        allocator.free(address);
+      switch (operation.action) {
+        case ReplayOperation::Action::kAllocate:
+          address = allocate(allocator, operation);
+          break;
+        case ReplayOperation::Action::kFree:
+          if (address != 0) allocator.free(address);
+          break;
+        case ReplayOperation::Action::kUse:
+          if (address != 0) allocator.record_stream(address, StreamId{operation.stream});
+          break;
+        case ReplayOperation::Action::kSync:
+          if (streams_ != nullptr) streams_->sync(StreamId{operation.stream});
+          break;
       }
+      if (streams_ != nullptr) streams_->advance();
     }
   }
+
+  /// The streams that kSync means.
+  void on(ReplayStreams& streams) noexcept { streams_ = &streams; }
+  /// Private pools that are there already, by their numbers in the program from 1.
+  void in(std::vector<PoolId> pools) noexcept { pools_ = std::move(pools); }
+  std::vector<PoolId> pools() const { return pools_; }
 
   /// As run; returns nanoseconds.
   double run_timed(CachingAllocator& allocator) {
@@ -38,7 +56,8 @@ class Pass {
   void finish(CachingAllocator& allocator) const {
     std::vector<bool> live(program_.block_count);
     for (const ReplayOperation& operation : program_.operations) {
-      live[operation.block] = operation.action == ReplayOperation::Action::kAllocate;
+      if (operation.action == ReplayOperation::Action::kAllocate) live[operation.block] = true;
+      if (operation.action == ReplayOperation::Action::kFree) live[operation.block] = false;
     }
     for (std::uint32_t block = 0; block < program_.block_count; ++block) {
       if (live[block] && addresses_[block] != 0) allocator.free(addresses_[block]);
@@ -60,6 +79,8 @@ class Pass {
     Request request;
     request.bytes = operation.bytes;
     request.stream = StreamId{operation.stream};
+    while (pools_.size() < operation.pool) pools_.push_back(allocator.create_pool());
+    if (operation.pool != 0) request.pool = pools_[operation.pool - 1];
     const Result<Allocation, Failure> result = allocator.allocate(request);
     if (result) return result->address;
     ++failure_count_;
@@ -69,6 +90,8 @@ class Pass {
 
   const ReplayProgram& program_;
   std::vector<Address> addresses_;
+  std::vector<PoolId> pools_;
+  ReplayStreams* streams_ = nullptr;
   std::uint64_t failure_count_ = 0;
   std::optional<Failure> first_failure_;
 };
@@ -129,6 +152,35 @@ ReplayResult replay(const ReplayProgram& program, const Options& options, Memory
   result.ratio =
       static_cast<double>(result.peak_reserved_bytes) / static_cast<double>(result.lower_bound_bytes);
   return result;
+}
+
+std::vector<ReplayRound> replay_rounds(const ReplayProgram& program, const Options& options, MemorySource& source,
+                                       const RoundSettings& settings) {
+  ReplayStreams streams(settings.device_lag);
+  CachingAllocator allocator(options, source, &streams);
+  std::vector<ReplayRound> rounds;
+  std::vector<PoolId> pools;
+  for (int number = 0; number < settings.round_count; ++number) {
+    allocator.reset_peak();
+    const Stats before = allocator.stats();
+    const std::uint64_t waits_before = streams.wait_count();
+    Pass pass(program);
+    pass.on(streams);
+    pass.in(pools);
+    pass.run(allocator);
+    const Stats after = allocator.stats();
+    pools = pass.pools();
+    ReplayRound& round = rounds.emplace_back();
+    round.peak_reserved_bytes = after.reserved.peak;
+    round.source_calls = after.source_calls - before.source_calls;
+    round.mapped_bytes = after.reserved.allocated - before.reserved.allocated;
+    round.wait_count = streams.wait_count() - waits_before;
+    round.failure_count = pass.failure_count();
+    round.first_failure = pass.first_failure();
+    pass.finish(allocator);
+    streams.advance();
+  }
+  return rounds;
 }
 
 std::vector<Event> replay_events(const ReplayProgram& program, const Options& options, MemorySource& source) {

@@ -12,10 +12,16 @@
 namespace cistern {
 
 struct ReplayOperation {
-  enum class Action : std::uint8_t { kAllocate, kFree };
+  enum class Action : std::uint8_t {
+    kAllocate,
+    kFree,
+    kUse,   ///< `stream` uses the block too, as record_stream says.
+    kSync,  ///< The host has waited for all work of `stream`; no block.
+  };
   std::uint64_t bytes = 0;
   std::uint64_t stream = 0;
   std::uint32_t block = 0;  ///< Numbers the allocations in order, from 0.
+  std::uint8_t pool = 0;    ///< Of an allocation: 0, or a private pool's number.
   Action action = Action::kAllocate;
 };
 
@@ -31,10 +37,13 @@ struct ReplayProgram {
 /// free.
 class ReplayProgramBuilder {
  public:
-  /// Both return what is wrong with the operation, or nothing. A wrong one changes nothing.
-  std::optional<std::string> allocate(std::uint64_t id, std::uint64_t bytes, std::uint64_t stream);
-  /// `bytes` must repeat what was allocated.
+  /// All three return what is wrong with the operation, or nothing. A wrong one changes nothing.
+  std::optional<std::string> allocate(std::uint64_t id, std::uint64_t bytes, std::uint64_t stream,
+                                      std::uint64_t pool = 0);
+  /// `bytes` must repeat what was allocated, here and in use().
   std::optional<std::string> free(std::uint64_t id, std::uint64_t bytes, std::uint64_t stream);
+  std::optional<std::string> use(std::uint64_t id, std::uint64_t bytes, std::uint64_t stream);
+  void sync(std::uint64_t stream);
 
   std::uint64_t lower_bound_bytes() const noexcept { return program_.lower_bound_bytes; }
   /// Ends the building.
@@ -45,6 +54,8 @@ class ReplayProgramBuilder {
     std::uint32_t block;
     std::uint64_t bytes;
   };
+  /// What is wrong with naming the block, or nothing.
+  std::optional<std::string> complain_of(const char* verb, std::uint64_t id, std::uint64_t bytes) const;
   ReplayProgram program_;
   std::unordered_map<std::uint64_t, Live> live_;
   std::uint64_t live_bytes_ = 0;
