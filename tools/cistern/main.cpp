@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "errors.hpp"
+#include "generate_command.hpp"
 #include "replay_command.hpp"
 #include "run_command.hpp"
 
@@ -24,6 +25,8 @@ int main(int argc, char** argv) {
     app.require_subcommand(1);
     ReplayArguments replay;
     add_replay_command(app, replay);
+    GenerateArguments generate;
+    const CLI::App* generate_app = add_generate_command(app, generate);
     RunArguments run;
     const CLI::App* run_app = add_run_command(app, run);
     const std::vector<char*> ours = take_command(argc, argv, run);
@@ -34,7 +37,8 @@ int main(int argc, char** argv) {
       throw UsageError(error.what() + std::string(" (cistern --help tells more)"));
     }
     if (run_app->parsed()) return run_command(run);
-    run_replay(replay, std::cout);
+    if (generate_app->parsed()) run_generate(generate, std::cout);
+    else run_replay(replay, std::cout);
     if (!std::cout.flush()) throw DataError("cannot write to the standard output");
     return kSuccess;
   } catch (const UsageError& error) {

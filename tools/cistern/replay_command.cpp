@@ -11,6 +11,7 @@
 #include "cistern/sources/simulated_source.hpp"
 #include "errors.hpp"
 #include "replay_output.hpp"
+#include "rounds_output.hpp"
 
 namespace cistern::cli {
 namespace {
@@ -26,6 +27,12 @@ Columns:
   ns/op          time of an allocation or a free, source calls included, on a new allocator
   warm           the same for the trace run again on the allocator that has grown
 Streams are kept, but nothing runs on them: what one frees, all may reuse.
+
+With --rounds N each trace is replayed N times on one allocator, and streams have their order: memory that a stream
+may still use is neither given to another nor remapped before the device got there. A line is one round:
+  granules mapped, driver ms   what was taken from the source, and that at 80 us a granule
+  waits          times the allocator waited for the device
+The device is behind the host by --lag operations, or until somebody waits for it.
 
 --json writes {"trace", "operations", "runs": [{"strategy", "source", "lower_bound_bytes",
 "peak_reserved_bytes", "ratio", "source_calls", "ns_per_operation", ...}]}, for several files an array of
@@ -91,6 +98,8 @@ ReplaySettings understand(const ReplayArguments& arguments) {
   settings.preallocate_given = settings.options.preallocate != Amount{} || settings.options.limit.has_value();
   for (const std::string& name : arguments.strategies) settings.strategies.push_back(parse_strategy(name));
   if (settings.strategies.empty()) settings.strategies.push_back(settings.options.strategy);
+  if (arguments.lag && arguments.round_count == 0) throw UsageError("--lag needs --rounds");
+  if (!arguments.svg.empty() && arguments.round_count != 0) throw UsageError("--svg draws no --rounds");
   if (!arguments.svg.empty() && arguments.files.size() > 1) {
     throw UsageError("--svg draws one trace, " + std::to_string(arguments.files.size()) + " are given");
   }
@@ -118,13 +127,40 @@ void draw(const ReplaySettings& settings, const ReplayProgram& program, const st
   file.close();
 }
 
+[[noreturn]] void complain(const std::string& trace, Strategy strategy, std::uint64_t count, const Failure& first) {
+  throw DataError(trace + " under " + strategy_name(strategy) + ": " + std::to_string(count) +
+                  " allocations failed, the first so: " + first.cause());
+}
+
+/// As run_replay, in rounds.
+void run_rounds(const ReplayArguments& arguments, const ReplaySettings& settings,
+                const std::vector<ReplayProgram>& programs, std::ostream& out) {
+  RoundSettings rounds;
+  rounds.round_count = arguments.round_count;
+  if (arguments.lag) rounds.device_lag = *arguments.lag;
+  std::vector<RoundsReport> reports;
+  for (std::size_t index = 0; index < programs.size(); ++index) {
+    const ReplayProgram& program = programs[index];
+    for (const Strategy strategy : settings.strategies) {
+      SimulatedSource source(settings.source);
+      reports.push_back({arguments.files[index], program.name, program.operations.size(), program.lower_bound_bytes,
+                         strategy, source.traits(),
+                         replay_rounds(program, options_for(settings, strategy, program), source, rounds)});
+    }
+  }
+  arguments.json ? write_rounds_json(reports, out) : write_rounds_table(reports, out);
+  for (const RoundsReport& report : reports) {
+    for (const ReplayRound& round : report.rounds) {
+      if (round.failure_count != 0) complain(report.trace, report.strategy, round.failure_count, *round.first_failure);
+    }
+  }
+}
+
 void complain_of_failures(const std::vector<ReplayReport>& reports) {
   for (const ReplayReport& report : reports) {
     for (const ReplayRun& run : report.runs) {
       if (run.result.failure_count == 0) continue;
-      throw DataError(report.trace + " under " + strategy_name(run.options.strategy) + ": " +
-                      std::to_string(run.result.failure_count) +
-                      " allocations failed, the first so: " + run.result.first_failure->cause());
+      complain(report.trace, run.options.strategy, run.result.failure_count, *run.result.first_failure);
     }
   }
 }
@@ -175,6 +211,11 @@ void add_replay_command(CLI::App& app, ReplayArguments& arguments) {
       ->check(CLI::Range(1, 100000))
       ->type_name("N")
       ->capture_default_str();
+  command->add_option("--rounds", arguments.round_count, "Replay N times on one allocator, and tell each")
+      ->check(CLI::Range(1, 100000))
+      ->type_name("N");
+  command->add_option("--lag", arguments.lag, "With --rounds: operations by which the device is behind (default: until waited for)")
+      ->type_name("N");
   command
       ->add_option("--conf", arguments.configuration,
                    "Options as in CISTERN_CONF: key:value,key:value; flags win")
@@ -188,6 +229,7 @@ void run_replay(const ReplayArguments& arguments, std::ostream& out) {
   const ReplaySettings settings = understand(arguments);
   std::vector<ReplayProgram> programs;
   for (const std::string& file : arguments.files) programs.push_back(load_replay_program(file));
+  if (arguments.round_count != 0) return run_rounds(arguments, settings, programs, out);
   std::vector<ReplayReport> reports;
   for (std::size_t index = 0; index < programs.size(); ++index) {
     reports.push_back(replay_all(settings, programs[index], arguments.files[index], arguments.pass_count));

@@ -1,7 +1,9 @@
 // `cistern replay`: what a trace would cost under another strategy, on another kind of memory.
 #pragma once
 
+#include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,8 @@ struct ReplayArguments {
   std::string configuration;
   std::string svg;
   int pass_count = 5;
+  int round_count = 0;  ///< 0: passes on new allocators.
+  std::optional<std::uint64_t> lag;
   bool json = false;
 };
 

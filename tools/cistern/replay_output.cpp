@@ -12,15 +12,34 @@
 #include "cistern/core/stats.hpp"
 
 namespace cistern::cli {
-namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string fixed(double value, int digits) {
   std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), "%.*f", digits, value);
   return text.data();
 }
+
+void write_rows(const std::vector<Row>& rows, std::size_t text_columns, std::ostream& out) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const Row& row : rows) {
+    for (std::size_t column = 0; column < row.size(); ++column) {
+      widths[column] = std::max(widths[column], row[column].size());
+    }
+  }
+  for (const Row& row : rows) {
+    std::string line;
+    for (std::size_t column = 0; column < row.size(); ++column) {
+      const std::string padding(widths[column] - row[column].size(), ' ');
+      if (column > 0) line += "  ";
+      line += column < text_columns ? row[column] + padding : padding + row[column];
+    }
+    out << line << '\n';
+  }
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
 
 Json to_json(const ReplayRun& run) {
   const ReplayResult& result = run.result;
@@ -59,8 +78,6 @@ Json to_json(const ReplayRun& run) {
   return json;
 }
 
-using Row = std::vector<std::string>;
-
 Json to_json(const ReplayReport& report) {
   Json runs = Json::array();
   for (const ReplayRun& run : report.runs) runs.push_back(to_json(run));
@@ -91,21 +108,7 @@ void write_table(const std::vector<ReplayReport>& reports, std::ostream& out) {
   for (const ReplayReport& report : reports) {
     for (const ReplayRun& run : report.runs) rows.push_back(to_row(report.trace, run));
   }
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const Row& row : rows) {
-    for (std::size_t column = 0; column < row.size(); ++column) {
-      widths[column] = std::max(widths[column], row[column].size());
-    }
-  }
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t column = 0; column < row.size(); ++column) {
-      const std::string padding(widths[column] - row[column].size(), ' ');
-      if (column > 0) line += "  ";
-      line += column < kTextColumns ? row[column] + padding : padding + row[column];
-    }
-    out << line << '\n';
-  }
+  write_rows(rows, kTextColumns, out);
 }
 
 void write_json(const std::vector<ReplayReport>& reports, std::ostream& out) {

@@ -25,6 +25,11 @@ struct ReplayReport {
   std::vector<ReplayRun> runs;
 };
 
+using Row = std::vector<std::string>;
+std::string fixed(double value, int digits);
+/// In columns as wide as their widest cell; the first `text_columns` to the left, numbers to the right.
+void write_rows(const std::vector<Row>& rows, std::size_t text_columns, std::ostream& out);
+
 void write_table(const std::vector<ReplayReport>& reports, std::ostream& out);
 
 /// One object for one report, an array of them for several.
