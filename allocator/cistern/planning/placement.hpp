@@ -8,8 +8,6 @@
 #include <span>
 #include <vector>
 
-#include "cistern/planning/effort.hpp"
-
 namespace cistern::planning {
 
 /// Lives from `lower` until before `upper`.
@@ -35,13 +33,15 @@ std::uint64_t height_of(std::span<const Buffer> buffers, std::span<const std::ui
 struct PlaceOptions {
   /// A height that is good enough, as a device's memory is; none: the lower bound.
   std::optional<std::uint64_t> capacity{};
-  Effort effort{};
+  /// Most time to spend. What the first few passes reach costs seconds at most and is always there.
+  double seconds = 60.0;
   /// The exact search is tried on instances of at most so many buffers.
   std::size_t exact_buffers = 2048;
 };
 
-/// The best of the heuristics (heuristics.hpp), and where none is good enough, of the exact search. Never fails: when
-/// nothing reaches the capacity in time, the lowest found is returned. Deterministic but for the deadline.
+/// The best of the heuristics (heuristics.hpp), of the exact search where none of them is good enough, and of the
+/// heuristics again with orders shuffled a little. When nothing reaches the capacity in time, the lowest found is
+/// returned. Deterministic but for the time.
 Placement place(std::span<const Buffer> buffers, const PlaceOptions& options = {});
 
 }  // namespace cistern::planning
