@@ -1,11 +1,14 @@
-// Depth first over canonical placements. Every placement can be pushed down until each buffer rests on the floor or on
-// another, and read from the lowest offset up; so buffers are placed in that order only, each as low as those placed
-// before allow ("bottom"), ties by a rank. The search stops descending where
-//  - a clique (buffers alive at one moment) has not room for what is left above the lowest bottom it can still get;
-//  - the next offset is above the whole of a buffer that could have been put down first without touching anything.
-// Whenever what is left falls apart in time, the parts are searched one by one, each ranked anew by what is left in it.
-// Idea of the canonical order, the clique bound and the decomposition: Moffitt, "MiniMalloc", ASPLOS 2023; the bound here
-// is stronger: a buffer that was passed over must come to rest on one that is still to be placed.
+// Depth first over canonical placements. Every placement can be pushed down until each buffer rests on the
+// floor or on another, and read from the lowest offset up; so buffers are placed in that order only, each as
+// low as those placed before allow ("bottom"), ties by a rank. The search stops descending where
+//  - a clique (buffers alive at one moment) has not room for what is left above the lowest bottom it can
+//  still get;
+//  - the next offset is above the whole of a buffer that could have been put down first without touching
+//  anything.
+// Whenever what is left falls apart in time, the parts are searched one by one, each ranked anew by what is
+// left in it. Idea of the canonical order, the clique bound and the decomposition: Moffitt, "MiniMalloc",
+// ASPLOS 2023; the bound here is stronger: a buffer that was passed over must come to rest on one that is
+// still to be placed.
 #include "cistern/planning/exact_search.hpp"
 
 #include <algorithm>
@@ -23,16 +26,16 @@ namespace {
 
 using Bytes = std::int64_t;
 
-/// Which of two buffers with the same bottom goes first: the larger in the first of these that differs. Each wins on
-/// some instance; none on all.
+/// Which of two buffers with the same bottom goes first: the larger in the first of these that differs. Each
+/// wins on some instance; none on all.
 enum class Order : std::uint8_t { kTotalWidthArea, kTotalAreaWidth, kWidthAreaTotal };
 constexpr std::array kOrders{Order::kTotalAreaWidth, Order::kTotalWidthArea, Order::kWidthAreaTotal};
 
 struct Item {
   Bytes size = 0;
-  double width = 0;  // lifetime
-  int first = 0;     // clique
-  int last = 0;      // clique, inclusive
+  double width = 0;               // lifetime
+  int first = 0;                  // clique
+  int last = 0;                   // clique, inclusive
   std::vector<int> neighbours{};  // items that share a clique
 };
 
@@ -41,7 +44,8 @@ struct Instance {
   std::vector<std::vector<int>> cliques;  // the maximal ones, in the order of time
 };
 
-/// A maximal clique is what lives at a moment when the last thing that happened is a birth and the next is a death.
+/// A maximal clique is what lives at a moment when the last thing that happened is a birth and the next is a
+/// death.
 Instance instance_of(std::span<const Buffer> buffers) {
   struct Change {
     std::uint64_t time;
@@ -52,12 +56,14 @@ Instance instance_of(std::span<const Buffer> buffers) {
   std::vector<Change> changes;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const Buffer& buffer = buffers[i];
-    result.items.push_back({static_cast<Bytes>(buffer.size), static_cast<double>(buffer.upper - buffer.lower), 0, 0, {}});
+    result.items.push_back(
+        {static_cast<Bytes>(buffer.size), static_cast<double>(buffer.upper - buffer.lower), 0, 0, {}});
     changes.push_back({buffer.lower, true, static_cast<int>(i)});
     changes.push_back({buffer.upper, false, static_cast<int>(i)});
   }
-  std::sort(changes.begin(), changes.end(),
-            [](const Change& a, const Change& b) { return std::tie(a.time, a.birth, a.item) < std::tie(b.time, b.birth, b.item); });
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+    return std::tie(a.time, a.birth, a.item) < std::tie(b.time, b.birth, b.item);
+  });
   int clique = 0;
   bool born = false;
   for (const Change& change : changes) {
@@ -107,7 +113,8 @@ class Search {
   SearchEnd run() {
     std::vector<int> all(items_.size());
     std::iota(all.begin(), all.end(), 0);
-    std::stable_sort(all.begin(), all.end(), [this](int a, int b) { return items_[at(a)].first < items_[at(b)].first; });
+    std::stable_sort(all.begin(), all.end(),
+                     [this](int a, int b) { return items_[at(a)].first < items_[at(b)].first; });
     for (const auto& part : parts_of(all)) {
       const SearchEnd end = run_part(part);
       if (end != SearchEnd::kFound) return end;
@@ -161,7 +168,8 @@ class Search {
   bool place_parts(const Items& items, Floor floor) {
     std::vector<Items> parts = parts_of(items);
     if (parts.size() == 1) return place_rest(parts.front(), floor);
-    std::stable_sort(parts.begin(), parts.end(), [](const Items& a, const Items& b) { return a.size() < b.size(); });
+    std::stable_sort(parts.begin(), parts.end(),
+                     [](const Items& a, const Items& b) { return a.size() < b.size(); });
     for (const Items& part : parts) {
       std::vector<int> ranks_before;
       for (const int item : part) ranks_before.push_back(ranks_[at(item)]);
@@ -174,7 +182,8 @@ class Search {
     return true;
   }
 
-  /// Places one of `items`, which hang together in time, and then the others. Leaves the trail longer when it succeeds.
+  /// Places one of `items`, which hang together in time, and then the others. Leaves the trail longer when it
+  /// succeeds.
   bool place_rest(const Items& items, Floor floor) {
     if (items.empty()) return true;
     const std::size_t mark = trail_.size();
@@ -193,7 +202,8 @@ class Search {
       const Floor next{bottoms_[at(item)], ranks_[at(item)]};
       if (put(item) && fits(first_clique, last_clique, next)) {
         rest.clear();
-        std::copy_if(items.begin(), items.end(), std::back_inserter(rest), [item](int other) { return other != item; });
+        std::copy_if(items.begin(), items.end(), std::back_inserter(rest),
+                     [item](int other) { return other != item; });
         if (place_parts(rest, next)) return true;
       }
       undo(mark);
@@ -202,8 +212,8 @@ class Search {
     return false;
   }
 
-  /// What may come next, lowest first. An offset at or above the top that some item could have at once is no choice: that
-  /// item would fit below all that is still to come, and another branch has it there.
+  /// What may come next, lowest first. An offset at or above the top that some item could have at once is no
+  /// choice: that item would fit below all that is still to come, and another branch has it there.
   Items candidates(const Items& items, Floor floor) const {
     Bytes limit = std::numeric_limits<Bytes>::max();
     for (const int item : items) limit = std::min(limit, bottoms_[at(item)] + items_[at(item)].size);
@@ -250,8 +260,8 @@ class Search {
     }
   }
 
-  /// Whether in each clique the lowest of what is left can start low enough for all of it. What proved that last time, the
-  /// witness, mostly does again.
+  /// Whether in each clique the lowest of what is left can start low enough for all of it. What proved that
+  /// last time, the witness, mostly does again.
   bool fits(int first_clique, int last_clique, Floor floor) {
     ++stamp_;
     for (int c = first_clique; c <= last_clique; ++c) {
@@ -266,8 +276,8 @@ class Search {
     return true;
   }
 
-  /// The lowest offset that `item` can still get: its bottom, or where it was passed over, the top of the lowest
-  /// neighbour that it can come to rest on.
+  /// The lowest offset that `item` can still get: its bottom, or where it was passed over, the top of the
+  /// lowest neighbour that it can come to rest on.
   Bytes lowest(int item, Floor floor) {
     if (!passed(item, floor)) return bottoms_[at(item)];
     if (room_stamps_[at(item)] == stamp_) return room_below_[at(item)];
@@ -277,7 +287,8 @@ class Search {
     for (const int other : items_[at(item)].neighbours) {
       if (placed_[at(other)]) continue;
       Bytes start = bottoms_[at(other)];
-      if (passed(other, floor)) start = room_stamps_[at(other)] == stamp_ ? room_below_[at(other)] : floor.offset + 1;
+      if (passed(other, floor))
+        start = room_stamps_[at(other)] == stamp_ ? room_below_[at(other)] : floor.offset + 1;
       least = std::min(least, start + items_[at(other)].size);
     }
     return room_below_[at(item)] = least;
@@ -287,12 +298,19 @@ class Search {
     std::vector<std::pair<std::array<double, 3>, int>> keyed;
     for (const int item : part) {
       const Item& it = items_[at(item)];
-      const double total = static_cast<double>(*std::max_element(left_.begin() + it.first, left_.begin() + it.last + 1));
+      const double total =
+          static_cast<double>(*std::max_element(left_.begin() + it.first, left_.begin() + it.last + 1));
       const double area = it.width * static_cast<double>(it.size);
       switch (order_) {
-        case Order::kTotalWidthArea: keyed.push_back({{-total, -it.width, -area}, item}); break;
-        case Order::kTotalAreaWidth: keyed.push_back({{-total, -area, -it.width}, item}); break;
-        case Order::kWidthAreaTotal: keyed.push_back({{-it.width, -area, -total}, item}); break;
+        case Order::kTotalWidthArea:
+          keyed.push_back({{-total, -it.width, -area}, item});
+          break;
+        case Order::kTotalAreaWidth:
+          keyed.push_back({{-total, -area, -it.width}, item});
+          break;
+        case Order::kWidthAreaTotal:
+          keyed.push_back({{-it.width, -area, -total}, item});
+          break;
       }
     }
     std::sort(keyed.begin(), keyed.end());
