@@ -7,13 +7,14 @@
 #   tools/setup.sh --cuda       also the CUDA libraries that libtorch_cuda needs
 #   tools/setup.sh --convert    also .venv-convert, what tools/convert needs (about 50 MB; --tests brings it too)
 #   tools/setup.sh --convert-tensorflow     also TensorFlow, for its own files (0.4 GB; 1.6 on disk; --long brings it too)
+#   tools/setup.sh --peers      also the allocators that cistern-bench compares with: TensorFlow's, RMM's, and malloc libraries
 # CISTERN_TORCH=<directory with lib/libc10.so> uses that libtorch instead of installing one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 exec </dev/null
 PATH=$PATH:/usr/sbin:/sbin
 
-torch=yes tests= long= cuda= convert= tensorflow=
+torch=yes tests= long= cuda= convert= tensorflow= peers=
 for option in "$@"; do
     case $option in
         --no-torch) torch= ;;
@@ -22,6 +23,7 @@ for option in "$@"; do
         --cuda) cuda=yes ;;
         --convert) convert=yes ;;
         --convert-tensorflow) convert=yes tensorflow=yes ;;
+        --peers) tensorflow=yes peers=yes ;;
         *) echo "setup.sh: unknown option $option (see the head of this file)" >&2; exit 2 ;;
     esac
 done
@@ -31,6 +33,7 @@ packages=(cmake g++ ninja-build libcli11-dev nlohmann-json3-dev python3-venv zli
 [ -z "$tests" ] || packages+=(clang-14 dataset-fashion-mnist dpkg-dev file libbenchmark-dev libgmock-dev libgtest-dev python3 valgrind)
 [ -z "$tests$convert" ] || packages+=(curl ca-certificates)
 [ -z "$long" ] || packages+=(debootstrap libgoogle-perftools4)
+[ -z "$peers" ] || packages+=(libgoogle-perftools4 libjemalloc2 libmimalloc2.0)
 
 # Which wheels: torch's own libraries always; NVIDIA's only where the loader has no toolkit to take them from.
 wheels=() pip_options=(--no-deps)
@@ -67,6 +70,7 @@ tensorflow_wheels=(tensorflow-cpu==2.21.0 absl-py==2.5.1 astunparse==1.6.3 certi
     keras==3.15.1 libclang==18.1.1 markdown-it-py==4.3.0 mdurl==0.1.2 ml_dtypes==0.6.0 namex==0.1.0 numpy==2.4.6
     opt_einsum==3.4.0 optree==0.20.0 packaging==26.4 protobuf==7.36.2 pygments==2.21.0 requests==2.34.2 rich==15.0.0
     six==1.17.0 termcolor==3.3.0 typing-extensions==4.16.0 urllib3==2.8.0 wrapt==2.5.2)
+peer_wheels=(librmm-cu13==26.10.0 rapids-logger==0.3.0)
 has_wheels() {  # <environment> <options of pip and wheels>
     local environment=$1; shift
     [ -e "$environment/cistern-wheels" ] && grep -qxF -- "$*" "$environment/cistern-wheels"
@@ -74,6 +78,7 @@ has_wheels() {  # <environment> <options of pip and wheels>
 [ ${#wheels[@]} -eq 0 ] || has_wheels .venv "${pip_options[@]}" "${wheels[@]}" || install_torch=yes
 [ -z "$convert" ] || has_wheels .venv-convert --no-deps "${convert_wheels[@]}" || install_convert=yes
 [ -z "$tensorflow" ] || has_wheels .venv-convert-tensorflow --no-deps "${tensorflow_wheels[@]}" || install_tensorflow=yes
+[ -z "$peers" ] || has_wheels .venv-peers --no-deps "${peer_wheels[@]}" || install_peers=yes
 
 command -v dpkg-query >/dev/null || { echo "setup.sh: needs Debian or Ubuntu; elsewhere install the likes of: ${packages[*]}" >&2; exit 1; }
 missing=()
@@ -115,4 +120,5 @@ install_wheels() {  # <environment> <options of pip and wheels>
 [ -z "${install_torch:-}" ] || install_wheels .venv "${pip_options[@]}" "${wheels[@]}"
 [ -z "${install_convert:-}" ] || install_wheels .venv-convert --no-deps "${convert_wheels[@]}"
 [ -z "${install_tensorflow:-}" ] || install_wheels .venv-convert-tensorflow --no-deps "${tensorflow_wheels[@]}"
+[ -z "${install_peers:-}" ] || install_wheels .venv-peers --no-deps "${peer_wheels[@]}"
 echo "setup: ready"
