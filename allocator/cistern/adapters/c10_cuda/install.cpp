@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <mutex>
@@ -20,15 +21,17 @@ namespace {
 using Reason = InstallError::Reason;
 
 std::atomic<CudaAllocator*> installed{nullptr};
+std::chrono::steady_clock::time_point installed_at;  // written before `installed`
 
 CudaAllocator::CUDAAllocator* current_allocator() { return c10::cuda::CUDACachingAllocator::allocator.load(); }
 
-/// What the allocator in charge holds, for whoever wonders who was there first.
+/// When the allocator in charge was there first, in its own time, and what it holds.
 std::string holdings(CudaAllocator::CUDAAllocator& other) {
   try {
     const auto stats = other.getDeviceStats(0);
-    return ", which holds " + std::to_string(stats.allocation[0].current) + " blocks and " +
-           format_bytes(static_cast<std::size_t>(stats.reserved_bytes[0].current)) + " of device 0";
+    return ", since " + std::to_string(stats.allocation[0].allocated) + " allocations on device 0, of which it holds " +
+           std::to_string(stats.allocation[0].current) + " blocks and " +
+           format_bytes(static_cast<std::size_t>(stats.reserved_bytes[0].current));
   } catch (const std::exception&) {  // not every allocator counts
     return {};
   }
@@ -62,6 +65,7 @@ void install_first(const Options& options, IfInitialised if_initialised) {
       [record = options.record](CudaDevice& device) { register_cuda_device(device, record); });
   register_cuda_family(made->devices());
   CudaAllocator* allocator = made.release();
+  installed_at = std::chrono::steady_clock::now();
   installed.store(allocator, std::memory_order_release);
   c10::cuda::CUDACachingAllocator::allocator.store(allocator);
   c10::SetAllocator(c10::kCUDA, allocator, 255);
@@ -82,9 +86,12 @@ void install_cuda(const Options& options, IfInitialised if_initialised) {
   const Options wanted = with_environment(options, present == nullptr ? warn : [](const std::string&) {});
   if (present == nullptr) return install_first(wanted, if_initialised);
   if (!(wanted == present->devices().options())) {
+    const std::chrono::duration<double> since = std::chrono::steady_clock::now() - installed_at;
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, "%.1f", since.count());
     throw InstallError(Reason::kInstalledOtherwise,
-                       "cistern: CUDA memory is served by cistern already, with other options than these; install "
-                       "once, and change limits through the allocator");
+                       std::string("cistern: CUDA memory is served by cistern already, installed ") + seconds +
+                           " s ago with other options than these; install once, and change limits through the allocator");
   }
 }
 
