@@ -34,6 +34,9 @@ CachingAllocator::CachingAllocator(const Options& options, MemorySource& source,
       budget_(options.limit ? options.limit->resolve(source.traits().capacity_bytes) : kNoLimit, shared),
       remap_(options) {
   CISTERN_CHECK_LE(rules_.least_block_bytes, rules_.granule_bytes);
+  if (options.strategy == Strategy::kPlan && options.plan != nullptr) {
+    planned_ = std::make_unique<PlannedLanes>(*options.plan, rules_.least_block_bytes);
+  }
 }
 
 CachingAllocator::~CachingAllocator() {
@@ -104,7 +107,11 @@ Result<Allocation, Failure> CachingAllocator::allocate(const Request& request) {
       const Address address = hit_in(*heap, need).address;
       if (address != 0) [[likely]] return Allocation{address, need.requested_bytes, need.granted_bytes};
     } else {
-      heap = heap_for(request);
+      PlannedLane* lane = lane_of(request);
+      heap = lane != nullptr && lane->heap != nullptr ? lane->heap.load() : heap_for(request);
+      if (lane != nullptr) {
+        if (const Served served = serve_planned(*lane, *heap, need)) return *served;
+      }
     }
     return climb(*heap, need);
   } catch (const std::bad_alloc&) {
@@ -230,6 +237,8 @@ CachingAllocator::Served CachingAllocator::wait(Heap& heap, const Need& need, Gr
 
 Heap* CachingAllocator::heap_for(const Request& request) {
   const std::scoped_lock growth(growth_mutex_);
+  PlannedLane* lane = lane_of(request);
+  if (lane != nullptr && lane->heap != nullptr) return lane->heap;
   if (Heap* heap = directory_.find(request.pool, request.stream)) return heap;
   Budget& budget = budget_of(request.pool);
   if (heaps_.size() == HeapDirectory::kMaxHeaps) throw std::bad_alloc();
@@ -241,7 +250,8 @@ Heap* CachingAllocator::heap_for(const Request& request) {
   ledger_.add_heap(*heap);
   owner_fences_.emplace_back();
   heaps_.push_back(std::move(heap));
-  directory_.insert(*heaps_.back());
+  if (lane != nullptr) lane->heap = heaps_.back().get();
+  else directory_.insert(*heaps_.back());
   return heaps_.back().get();
 }
 

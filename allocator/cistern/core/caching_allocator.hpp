@@ -23,6 +23,7 @@
 #include "cistern/core/heap.hpp"
 #include "cistern/core/heap_directory.hpp"
 #include "cistern/core/memory_source.hpp"
+#include "cistern/core/planned_lanes.hpp"
 #include "cistern/core/pool.hpp"
 #include "cistern/core/stats.hpp"
 #include "cistern/core/stream_fences.hpp"
@@ -130,6 +131,7 @@ class CachingAllocator {
   using Served = std::optional<Allocation>;
   enum class Refusal : std::uint8_t { kNone, kLimit, kSource };
   enum class Waiting : std::uint8_t { kNo, kYes };
+  enum class Remapping : std::uint8_t { kNo, kYes };
 
   /// Promise I13, lazily: a fence on the owner stream that covers every free up to a number.
   struct OwnerFence {
@@ -187,12 +189,29 @@ class CachingAllocator {
   // Memory (growth.cpp). All require the growth mutex.
   bool commit_for(Heap& heap, const Need& need, Grower& grower);
   bool commit_whole(Heap& heap, const Need& need, Grower& grower);
-  bool take_segment(Heap& heap, const Need& need, std::size_t bytes);
+  Refusal take_whole(Heap& heap, std::size_t bytes, RangeKind kind);
+  bool take_segment(Heap& heap, std::size_t bytes, RangeKind kind);
+  RangeKind kind_for(const Need& need) const noexcept;
+  /// The budget, the source, the tables: all of it or nothing, and then the claim is given back.
+  Refusal back_claim(Heap& heap, const Need& need, const Claim& claim, Remapping remapping);
   bool commit_claim(Heap& heap, const Claim& claim);
   bool reserve_range(Heap& heap, const Need& need);
+  bool reserve_bytes(Heap& heap, std::size_t bytes, RangeKind kind);
   bool preallocates(const Heap& heap, const Need& need) const;  ///< Whether this miss is the one that does.
   std::size_t wish_bytes(const Heap& heap, const Need& need) const;
   void remap_for(Heap& heap, const Need& need, std::size_t commit_bytes);
+
+  // Plans (plan_serving.cpp).
+  PlannedLane* lane_of(const Request& request) const noexcept;
+  /// At the place that the plan has for the next request of this heap; nothing if this is another request, or the place
+  /// cannot be had.
+  Served serve_planned(PlannedLane& lane, Heap& heap, const Need& need);
+  Served grow_planned(PlannedLane& lane, Heap& heap, std::uint32_t place, const Need& need);
+  /// Memory for the place, or at first a range for the lane. False if it cannot be had.
+  bool commit_place(PlannedLane& lane, Heap& heap, std::uint32_t place, const Need& need);
+  bool reserve_planned(PlannedLane& lane, Heap& heap);
+  enum class PlaceOutcome : std::uint8_t { kTaken, kWantsLedger, kWantsMemory, kNotToBeHad };
+  PlaceOutcome take_place(PlannedLane& lane, Heap& heap, std::uint32_t place, const Need& need, Address& address);
 
   // Giving back (trimming.cpp). All require the growth mutex.
   std::size_t decommit_idle(std::size_t bytes, const PoolId* pool, Waiting waiting, Heap* first = nullptr);
@@ -231,7 +250,8 @@ class CachingAllocator {
   RemapPolicy remap_;                                  ///< Guarded by growth_mutex_.
   CallCounters source_calls_;
   DeviceLedger ledger_;
-  HeapDirectory directory_;
+  HeapDirectory directory_;  ///< Of all heaps but those with a lane of the plan.
+  std::unique_ptr<PlannedLanes> planned_;
   AddressMap addresses_;
   std::array<std::atomic<std::uint64_t>, kRungCount> served_{};
 

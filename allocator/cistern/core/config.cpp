@@ -19,7 +19,7 @@ std::string choices(std::string_view text, std::initializer_list<std::string_vie
 
 std::string set_strategy(std::string_view text, Options& options) {
   const auto strategy = strategy_from_name(text);
-  if (!strategy) return choices(text, {"growth", "geometric", "preallocate"});
+  if (!strategy) return choices(text, {"growth", "geometric", "preallocate", "plan"});
   options.strategy = *strategy;
   return {};
 }
@@ -89,12 +89,18 @@ std::string set_record(std::string_view text, Options& options) {
   return {};
 }
 
+std::string set_plan(std::string_view text, Options& options) {
+  if (text.empty()) return "a file name is missing";
+  options.plan_file = text;
+  return {};
+}
+
 struct Key {
   std::string_view name;
   Setter set;
 };
 
-constexpr std::array<Key, 10> kKeys{{
+constexpr std::array<Key, 11> kKeys{{
     {"strategy", set_strategy},
     {"limit", set_limit},
     {"preallocate", set_preallocate},
@@ -105,6 +111,7 @@ constexpr std::array<Key, 10> kKeys{{
     {"source", set_source},
     {"misuse", set_misuse},
     {"record", set_record},
+    {"plan", set_plan},
 }};
 
 ConfigError error_at(std::string_view key, std::size_t position, const std::string& what) {
@@ -115,7 +122,7 @@ ConfigError error_at(std::string_view key, std::size_t position, const std::stri
 std::string unknown_key(std::string_view key) {
   return "there is no such key; the nearest is " +
          std::string(nearest_name(key, {"strategy", "limit", "preallocate", "headroom", "remap_slack", "trim",
-                                        "high_water", "source", "misuse", "record"}));
+                                        "high_water", "source", "misuse", "record", "plan"}));
 }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -159,11 +166,14 @@ Result<Options, ConfigError> parse_config(std::string_view text, const Options& 
   if (options.trim == TrimMode::kAboveHighWater && options.high_water_bytes == 0) {
     return error_at("trim", 0, "above_high_water needs high_water:SIZE");
   }
+  if (options.strategy == Strategy::kPlan && options.plan_file.empty() && options.plan == nullptr) {
+    return error_at("strategy", 0, "plan needs plan:FILE, which `cistern plan` writes");
+  }
   return options;
 }
 
 std::optional<Strategy> strategy_from_name(std::string_view name) noexcept {
-  for (const Strategy strategy : {Strategy::kGrowth, Strategy::kGeometric, Strategy::kPreallocate}) {
+  for (const Strategy strategy : {Strategy::kGrowth, Strategy::kGeometric, Strategy::kPreallocate, Strategy::kPlan}) {
     if (name == strategy_name(strategy)) return strategy;
   }
   return std::nullopt;
@@ -174,6 +184,7 @@ const char* strategy_name(Strategy strategy) noexcept {
     case Strategy::kGrowth: return "growth";
     case Strategy::kGeometric: return "geometric";
     case Strategy::kPreallocate: return "preallocate";
+    case Strategy::kPlan: return "plan";
   }
   return "unknown";
 }

@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "cistern/base/result.hpp"
 #include "cistern/base/units.hpp"
+#include "cistern/core/plan.hpp"
 
 namespace cistern {
 
@@ -17,6 +19,7 @@ enum class Strategy : std::uint8_t {
   kGrowth,       ///< On demand, to the granule.
   kGeometric,    ///< Doubling, as TensorFlow grows.
   kPreallocate,  ///< All at the first allocation.
+  kPlan,         ///< Where a plan says, which was computed from a recorded run; what it does not expect, on demand.
 };
 
 enum class TrimMode : std::uint8_t {
@@ -36,7 +39,7 @@ enum class Misuse : std::uint8_t { kAbort, kReport };
 
 /// One aggregate with defaults. Every field is reachable from CISTERN_CONF under the key in its comment.
 struct Options {
-  Strategy strategy = Strategy::kGrowth;  ///< strategy:growth|geometric|preallocate
+  Strategy strategy = Strategy::kGrowth;  ///< strategy:growth|geometric|preallocate|plan
   std::optional<Amount> limit{};          ///< limit:SIZE or limit:N% of the capacity. None: the device is the limit.
   Amount preallocate{};                   ///< preallocate:SIZE or N%. 0: the limit, or what is free less headroom.
   std::size_t headroom_bytes = 0;         ///< headroom:SIZE left free on the device by preallocation.
@@ -47,8 +50,10 @@ struct Options {
   SourceChoice source = SourceChoice::kAuto;  ///< source:auto|vmm|malloc for device memory
   Misuse misuse = Misuse::kAbort;         ///< misuse:abort|report: a bad free ends the process, or is reported and ignored.
   std::string record{};                   ///< record:FILE writes the event trace of the whole run there.
+  std::string plan_file{};                ///< plan:FILE, what `cistern plan` wrote, for strategy:plan
 
   // Set by adapters, not by users.
+  std::shared_ptr<const Plan> plan{};     ///< What plan_file holds: core reads no files.
   std::size_t least_block_bytes = 512;    ///< Block sizes and addresses are multiples; a power of two.
   std::size_t small_block_bytes = kMiB;   ///< Blocks below live in ranges of their own.
 

@@ -75,6 +75,10 @@ void CachingAllocator::set_headroom(std::size_t headroom_bytes) {
   options_.headroom_bytes = headroom_bytes;
 }
 
+RangeKind CachingAllocator::kind_for(const Need& need) const noexcept {
+  return need.small && rules_.separate_small_ranges ? RangeKind::kSmall : RangeKind::kLarge;
+}
+
 bool CachingAllocator::preallocates(const Heap& heap, const Need& need) const {
   // It is for everybody: neither for one pool, nor for a range of small blocks only.
   return options_.strategy == Strategy::kPreallocate && preallocated_bytes_ == 0 && heap.pool == PoolId{} &&
@@ -114,21 +118,10 @@ bool CachingAllocator::commit_for(Heap& heap, const Need& need, Grower& grower) 
     }
     const bool wished = claim->hole_bytes > least;
     const std::size_t hole_bytes = claim->hole_bytes;
-    Refusal refusal = Refusal::kNone;
-    {
-      ClaimGuard guard(heap, *claim);
-      if (!wished) remap_for(heap, need, hole_bytes);
-      BudgetClaim budget(heap.budget, hole_bytes);
-      if (!budget) {
-        refusal = Refusal::kLimit;
-      } else if (!commit_claim(heap, *claim)) {
-        refusal = Refusal::kSource;
-      } else {
-        budget.spent();
-        guard.finished();
-        if (preallocates(heap, need)) preallocated_bytes_ = hole_bytes;
-        return true;
-      }
+    const Refusal refusal = back_claim(heap, need, *claim, wished ? Remapping::kNo : Remapping::kYes);
+    if (refusal == Refusal::kNone) {
+      if (preallocates(heap, need)) preallocated_bytes_ = hole_bytes;
+      return true;
     }
     if (!wished) {
       grower = {refusal, hole_bytes};
@@ -138,6 +131,18 @@ bool CachingAllocator::commit_for(Heap& heap, const Need& need, Grower& grower) 
     wish = round_down(wish - wish / 8, granule);
     if (wish <= least + granule) wish = 0;
   }
+}
+
+CachingAllocator::Refusal CachingAllocator::back_claim(Heap& heap, const Need& need, const Claim& claim,
+                                                       Remapping remapping) {
+  ClaimGuard guard(heap, claim);
+  if (remapping == Remapping::kYes) remap_for(heap, need, claim.hole_bytes);
+  BudgetClaim budget(heap.budget, claim.hole_bytes);
+  if (!budget) return Refusal::kLimit;
+  if (!commit_claim(heap, claim)) return Refusal::kSource;
+  budget.spent();
+  guard.finished();
+  return Refusal::kNone;
 }
 
 bool CachingAllocator::commit_claim(Heap& heap, const Claim& claim) {
@@ -171,31 +176,36 @@ bool CachingAllocator::commit_claim(Heap& heap, const Claim& claim) {
 bool CachingAllocator::reserve_range(Heap& heap, const Need& need) {
   const std::size_t granule = rules_.granule_bytes;
   const std::size_t least = round_up(need.span_bytes(rules_.least_block_bytes), granule);
-  const bool small = need.small && rules_.separate_small_ranges;
   const std::size_t step = round_up(source_.traits().range_step_bytes, granule);
   for (std::size_t bytes = std::max({least, step, wish_bytes(heap, need)});;  // a wish grows within one range
        bytes = std::max(least, round_up(bytes / 2, granule))) {
-    ++source_calls_.reserve;
-    if (const auto range = source_.reserve(bytes)) {
-      const auto give_back = [&] {
-        ++source_calls_.unreserve;
-        source_.unreserve(range->id);
-      };
-      enter_or_undo([&] { addresses_.add(range->address, range->bytes, &heap); }, give_back);
-      enter_or_undo(
-          [&] {
-            const std::scoped_lock lock(heap.lock());
-            heap.add_range(*range, small, false);
-          },
-          [&] {
-            addresses_.remove(range->address, range->bytes);
-            give_back();
-          });
-      return true;
-    }
-    ++source_calls_.refused;
+    if (reserve_bytes(heap, bytes, kind_for(need))) return true;
     if (bytes == least) return false;
   }
+}
+
+bool CachingAllocator::reserve_bytes(Heap& heap, std::size_t bytes, RangeKind kind) {
+  ++source_calls_.reserve;
+  const auto range = source_.reserve(bytes);
+  if (!range) {
+    ++source_calls_.refused;
+    return false;
+  }
+  const auto give_back = [&] {
+    ++source_calls_.unreserve;
+    source_.unreserve(range->id);
+  };
+  enter_or_undo([&] { addresses_.add(range->address, range->bytes, &heap); }, give_back);
+  enter_or_undo(
+      [&] {
+        const std::scoped_lock lock(heap.lock());
+        heap.add_range(*range, kind, false);
+      },
+      [&] {
+        addresses_.remove(range->address, range->bytes);
+        give_back();
+      });
+  return true;
 }
 
 bool CachingAllocator::commit_whole(Heap& heap, const Need& need, Grower& grower) {
@@ -203,14 +213,10 @@ bool CachingAllocator::commit_whole(Heap& heap, const Need& need, Grower& grower
   const std::size_t least = round_up(need.span_bytes(rules_.least_block_bytes), granule);
   for (std::size_t bytes = std::max(wish_bytes(heap, need), least);;
        bytes = std::max(least, round_down(bytes - bytes / 8, granule))) {
-    Refusal refusal = Refusal::kLimit;
-    if (BudgetClaim budget(heap.budget, bytes); budget) {
-      if (take_segment(heap, need, bytes)) {
-        budget.spent();
-        if (preallocates(heap, need)) preallocated_bytes_ = bytes;
-        return true;
-      }
-      refusal = Refusal::kSource;
+    const Refusal refusal = take_whole(heap, bytes, kind_for(need));
+    if (refusal == Refusal::kNone) {
+      if (preallocates(heap, need)) preallocated_bytes_ = bytes;
+      return true;
     }
     if (bytes == least) {
       grower = {refusal, least};
@@ -219,7 +225,15 @@ bool CachingAllocator::commit_whole(Heap& heap, const Need& need, Grower& grower
   }
 }
 
-bool CachingAllocator::take_segment(Heap& heap, const Need& need, std::size_t bytes) {
+CachingAllocator::Refusal CachingAllocator::take_whole(Heap& heap, std::size_t bytes, RangeKind kind) {
+  BudgetClaim budget(heap.budget, bytes);
+  if (!budget) return Refusal::kLimit;
+  if (!take_segment(heap, bytes, kind)) return Refusal::kSource;
+  budget.spent();
+  return Refusal::kNone;
+}
+
+bool CachingAllocator::take_segment(Heap& heap, std::size_t bytes, RangeKind kind) {
   ++source_calls_.reserve;
   const auto range = source_.reserve(bytes);
   if (!range) {
@@ -247,8 +261,8 @@ bool CachingAllocator::take_segment(Heap& heap, const Need& need, std::size_t by
   enter_or_undo(
       [&] {
         ledger_.with_all_locked([&] {
-          heap.add_range(*range, need.small && rules_.separate_small_ranges, true);
-          ledger_.reserved_in(heap.class_of(need), bytes, 1);
+          heap.add_range(*range, kind, true);
+          ledger_.reserved_in(kind == RangeKind::kSmall ? kSmallBlocks : kLargeBlocks, bytes, 1);
         });
       },
       [&] {
@@ -261,6 +275,7 @@ bool CachingAllocator::take_segment(Heap& heap, const Need& need, std::size_t by
 void CachingAllocator::remap_for(Heap& heap, const Need& need, std::size_t commit_bytes) {
   std::size_t free_bytes = 0;
   std::size_t peak_active = 0;
+  if (planned_ != nullptr && budget_.claimed() + commit_bytes <= planned_->bytes()) return;  // as the plan has it
   ledger_.with_all_locked([&] {
     const std::size_t active = ledger_.current(kActiveBytes) + need.granted_bytes;
     peak_active = std::max<std::size_t>(ledger_.peak(kActiveBytes), active);

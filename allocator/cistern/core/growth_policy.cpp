@@ -7,6 +7,7 @@ namespace cistern {
 std::size_t growth_wish_bytes(const Options& options, const GrowthFacts& facts) noexcept {
   switch (options.strategy) {
     case Strategy::kGrowth:
+    case Strategy::kPlan:
       return 0;
     case Strategy::kGeometric:
       return facts.held_of_kind;

@@ -21,8 +21,10 @@ struct GrowthFacts {
 /// whole amount at the first miss (preallocate; a full preallocation grows on demand).
 std::size_t growth_wish_bytes(const Options& options, const GrowthFacts& facts) noexcept;
 
-/// Whether small blocks get ranges of their own; one preallocation is for blocks of all sizes.
-constexpr bool separates_small_ranges(Strategy strategy) noexcept { return strategy != Strategy::kPreallocate; }
+/// Whether small blocks get ranges of their own; one preallocation is for blocks of all sizes, and so is a plan.
+constexpr bool separates_small_ranges(Strategy strategy) noexcept {
+  return strategy != Strategy::kPreallocate && strategy != Strategy::kPlan;
+}
 
 /// Remap: decommit idle granules elsewhere and commit them where the need is, so that reserved does not rise. Worth it
 /// only where memory lies idle: up to `slack` (a share of peak active) a miss creates.

@@ -53,6 +53,8 @@ class Heap {
   }
   /// Splits the free block and grants its part. Requires what find() found, has_room() and admits().
   Address take(BlockIndex block, const Need& need) noexcept;
+  /// As take, at an address of the caller's choice within the free block.
+  Address take_at(BlockIndex block, Address address, const Need& need) noexcept;
   /// The live block at the address; its block is kNoBlock if there is none.
   Live find_live(Address address) noexcept;
   /// Frees a live block that no other stream used: coalesces, and is reusable at once.
@@ -84,10 +86,13 @@ class Heap {
 
   // --- growing and trimming, in two steps around a source call ----------------------------------------------------------
   /// A new range: one hole, or one free block when it came with memory. May allocate; fails with no change.
-  void add_range(const SourceRange& range, bool small, bool committed);
+  void add_range(const SourceRange& range, RangeKind kind, bool committed);
   /// Claims the run of free blocks and holes for the need that takes the fewest new bytes (ties: lowest address), and
   /// up to wish_bytes of holes behind it. Nothing if no range has such a run. Cost: O(holes).
   std::optional<Claim> claim_growth(const Need& need, std::size_t wish_bytes);
+  /// Claims the free blocks and holes that hold [address, address + bytes). Requires that `first` holds the address, and
+  /// that nothing else lies there.
+  Claim claim_place(BlockIndex first, Address address, std::size_t bytes);
   /// Claims up to `bytes` of whole granules inside one free block with last_free <= idle_frees; wholly free ranges only
   /// if whole_ranges. Nothing if there are none. Cost: O(free blocks).
   std::optional<Claim> claim_idle(std::size_t bytes, std::uint64_t idle_frees, bool whole_ranges);

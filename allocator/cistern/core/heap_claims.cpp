@@ -69,7 +69,8 @@ BlockIndex Heap::split_hole(BlockIndex index, std::size_t bytes) noexcept {
   return rest;
 }
 
-void Heap::add_range(const SourceRange& source, bool small, bool committed) {
+void Heap::add_range(const SourceRange& source, RangeKind kind, bool committed) {
+  const bool small = kind == RangeKind::kSmall;
   end_rest();
   blocks_.prepare(kRoom + 1);
   std::uint32_t slot = 0;
@@ -82,7 +83,7 @@ void Heap::add_range(const SourceRange& source, bool small, bool committed) {
   block.block_class = small ? kSmallBlocks : kLargeBlocks;
   block.state = BlockState::kHole;
   const BlockIndex index = blocks_.create(block);
-  ranges_[slot] = Range{source, index, small, 0};
+  ranges_[slot] = Range{source, index, small, 0, kind == RangeKind::kPlanned};
   log(EventKind::kReserve, source.address, source.bytes);
   if (!committed) {
     link_hole(index);
@@ -144,7 +145,8 @@ std::optional<Claim> Heap::claim_growth(const Need& need, std::size_t wish_bytes
   const bool small = class_of(need) == kSmallBlocks;
   Window best;
   for (BlockIndex hole = first_hole_; hole != kNoBlock; hole = blocks_[hole].bin_next) {
-    if (ranges_[blocks_[hole].range].small != small) continue;
+    const Range& range = ranges_[blocks_[hole].range];
+    if (range.small != small || range.planned) continue;
     BlockIndex run = hole;
     bool first_hole_of_run = true;
     while (vacant(blocks_[run].prev)) {
@@ -164,6 +166,30 @@ std::optional<Claim> Heap::claim_growth(const Need& need, std::size_t wish_bytes
   if (best.cut_front != 0) best.first = split_hole(best.first, best.cut_front);  // it is not the last one then
   if (best.cut_back != 0) split_hole(best.last, blocks_[best.last].bytes - best.cut_back);
   claim_blocks(best.first, best.last, claim);
+  return claim;
+}
+
+Claim Heap::claim_place(BlockIndex first, Address address, std::size_t bytes) {
+  end_rest();
+  blocks_.prepare(kRoom);
+  Claim claim;
+  BlockIndex last = first;
+  std::size_t pieces = 2;  // one more than there are: the last block may be the first
+  for (; blocks_[last].address + blocks_[last].bytes < address + bytes; last = blocks_[last].next) ++pieces;
+  claim.pieces.reserve(pieces);
+  if (blocks_[first].state == BlockState::kHole) {
+    const std::size_t front = round_down(address - blocks_[first].address, rules_.granule_bytes);
+    if (front != 0) {
+      const BlockIndex rest = split_hole(first, front);
+      if (last == first) last = rest;
+      first = rest;
+    }
+  }
+  if (blocks_[last].state == BlockState::kHole) {
+    const std::size_t kept = round_up(address + bytes - blocks_[last].address, rules_.granule_bytes);
+    if (kept < blocks_[last].bytes) split_hole(last, kept);
+  }
+  claim_blocks(first, last, claim);
   return claim;
 }
 

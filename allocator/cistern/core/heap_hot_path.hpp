@@ -24,8 +24,11 @@ inline Address Heap::place(const Block& block, const Need& need) const noexcept 
 }
 
 [[gnu::always_inline]] inline Address Heap::take(BlockIndex index, const Need& need) noexcept {
+  return take_at(index, place(blocks_[index], need), need);
+}
+
+[[gnu::always_inline]] inline Address Heap::take_at(BlockIndex index, Address address, const Need& need) noexcept {
   CISTERN_ASSERT(blocks_[index].state == BlockState::kFree);
-  const Address address = place(blocks_[index], need);
   const std::size_t front = address - blocks_[index].address;
   const std::size_t back = blocks_[index].bytes - front - need.granted_bytes;
   BlockIndex taken = index;

@@ -25,11 +25,18 @@ struct Need {
   }
 };
 
+enum class RangeKind : std::uint8_t {
+  kLarge,    ///< For large blocks, or for all when small ones have no ranges of their own.
+  kSmall,
+  kPlanned,  ///< For all, with the places of a plan: what the plan does not expect grows elsewhere.
+};
+
 struct Range {
   SourceRange source;
   BlockIndex first = kNoBlock;  ///< Blocks tile the range from here; kNoBlock: the slot is unused.
   bool small = false;
   std::size_t committed_bytes = 0;
+  bool planned = false;
 };
 
 /// Neighbouring blocks taken out of circulation (kClaimed) while the source is called without the heap's lock.
