@@ -275,7 +275,7 @@ bool CachingAllocator::take_segment(Heap& heap, std::size_t bytes, RangeKind kin
 void CachingAllocator::remap_for(Heap& heap, const Need& need, std::size_t commit_bytes) {
   std::size_t free_bytes = 0;
   std::size_t peak_active = 0;
-  if (planned_ != nullptr && budget_.claimed() + commit_bytes <= planned_->bytes()) return;  // as the plan has it
+  if (planned_ != nullptr && planned_->followed() && budget_.claimed() + commit_bytes <= planned_->bytes()) return;
   ledger_.with_all_locked([&] {
     const std::size_t active = ledger_.current(kActiveBytes) + need.granted_bytes;
     peak_active = std::max<std::size_t>(ledger_.peak(kActiveBytes), active);

@@ -145,8 +145,7 @@ std::optional<Claim> Heap::claim_growth(const Need& need, std::size_t wish_bytes
   const bool small = class_of(need) == kSmallBlocks;
   Window best;
   for (BlockIndex hole = first_hole_; hole != kNoBlock; hole = blocks_[hole].bin_next) {
-    const Range& range = ranges_[blocks_[hole].range];
-    if (range.small != small || range.planned) continue;
+    if (ranges_[blocks_[hole].range].small != small) continue;
     BlockIndex run = hole;
     bool first_hole_of_run = true;
     while (vacant(blocks_[run].prev)) {

@@ -28,7 +28,7 @@ struct Need {
 enum class RangeKind : std::uint8_t {
   kLarge,    ///< For large blocks, or for all when small ones have no ranges of their own.
   kSmall,
-  kPlanned,  ///< For all, with the places of a plan: what the plan does not expect grows elsewhere.
+  kPlanned,  ///< As kLarge, and the places of a plan count from its start.
 };
 
 struct Range {

@@ -33,11 +33,17 @@ CachingAllocator::Served CachingAllocator::serve_planned(PlannedLane& lane, Heap
   {
     const std::scoped_lock lock(heap.lock());
     place = lane.cursor.next(need.granted_bytes);
-    if (!place) return std::nullopt;
+    if (!place) {
+      planned_->deviated();
+      return std::nullopt;
+    }
     outcome = take_place(lane, heap, *place, need, address);
     events_due = heap.events().due();
   }
-  if (outcome == PlaceOutcome::kNotToBeHad) return std::nullopt;
+  if (outcome == PlaceOutcome::kNotToBeHad) {
+    planned_->deviated();
+    return std::nullopt;
+  }
   if (outcome != PlaceOutcome::kTaken) return grow_planned(lane, heap, *place, need);
   after_operation(heap, events_due);
   return Allocation{address, need.requested_bytes, need.granted_bytes};
@@ -75,6 +81,7 @@ bool CachingAllocator::commit_place(PlannedLane& lane, Heap& heap, std::uint32_t
     const std::scoped_lock lock(heap.lock());
     has_range = lane.range(heap) != nullptr;
     if (has_range) {
+      if (!planned_->followed() && heap.find(need) != kNoBlock) return false;
       const PlaceState state = lane.look_at(heap, place, need);
       if (state.kind != PlaceState::Kind::kLacksMemory) return state.kind == PlaceState::Kind::kFree;
       claim = heap.claim_place(state.block, state.address, need.granted_bytes);

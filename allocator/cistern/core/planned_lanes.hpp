@@ -62,10 +62,15 @@ class PlannedLanes {
   PlannedLane* find(PoolId pool, StreamId stream) const noexcept;
   /// What the whole plan reserves.
   std::size_t bytes() const noexcept { return bytes_; }
+  /// No request so far was another than the plan expected: what is reserved ends at bytes(), so nothing is remapped and
+  /// each place gets its memory. After the first deviation that is no longer known, and memory is used where it is.
+  bool followed() const noexcept { return !deviated_.load(std::memory_order_relaxed); }
+  void deviated() noexcept { deviated_.store(true, std::memory_order_relaxed); }
 
  private:
   std::vector<std::unique_ptr<PlannedLane>> lanes_;  // by pool and stream
   std::size_t bytes_ = 0;
+  std::atomic<bool> deviated_{false};
 };
 
 }  // namespace cistern
