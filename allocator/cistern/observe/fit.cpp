@@ -11,7 +11,8 @@ namespace {
 /// Sizes are counted in steps. Each is asked about once.
 class FitSearch {
  public:
-  FitSearch(std::uint64_t least, std::uint64_t step_bytes, const std::function<bool(std::uint64_t)>& completes)
+  FitSearch(std::uint64_t least, std::uint64_t step_bytes,
+            const std::function<bool(std::uint64_t)>& completes)
       : least_(least), step_bytes_(step_bytes), completes_(completes) {}
 
   bool completes(std::uint64_t steps) {
@@ -55,8 +56,9 @@ class FitSearch {
 
 }  // namespace
 
-FitResult find_smallest_fit(std::uint64_t lower_bound_bytes, std::uint64_t largest_bytes, std::uint64_t step_bytes,
-                            std::uint64_t most_smaller, const std::function<bool(std::uint64_t)>& completes) {
+FitResult find_smallest_fit(std::uint64_t lower_bound_bytes, std::uint64_t largest_bytes,
+                            std::uint64_t step_bytes, std::uint64_t most_smaller,
+                            const std::function<bool(std::uint64_t)>& completes) {
   CISTERN_CHECK_LE(std::uint64_t{1}, step_bytes);
   CISTERN_CHECK_LE(std::uint64_t{1}, most_smaller);
   const std::uint64_t least = std::max<std::uint64_t>(1, (lower_bound_bytes + step_bytes - 1) / step_bytes);
