@@ -47,10 +47,14 @@ class Cistern {
   }
 
   void* allocate(std::uint64_t bytes, std::uint64_t stream, unsigned pool) {
+    const PoolId in = pool == 0 ? PoolId{} : pool_of(pool);
+    if (const Address hit = allocator_->allocate_at_once(bytes, StreamId{stream}, in)) {
+      return reinterpret_cast<void*>(hit);
+    }
     Request request;
     request.bytes = bytes;
     request.stream = StreamId{stream};
-    if (pool != 0) request.pool = pool_of(pool);
+    request.pool = in;
     const auto allocation = allocator_->allocate(request);
     return allocation ? reinterpret_cast<void*>(allocation->address) : nullptr;
   }

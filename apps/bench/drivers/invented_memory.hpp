@@ -2,9 +2,10 @@
 // capacity.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
-#include "driver.hpp"
+#include "figures.hpp"
 
 namespace cistern::bench {
 
