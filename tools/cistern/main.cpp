@@ -6,6 +6,7 @@
 
 #include "errors.hpp"
 #include "generate_command.hpp"
+#include "plan_command.hpp"
 #include "replay_command.hpp"
 #include "run_command.hpp"
 
@@ -27,6 +28,8 @@ int main(int argc, char** argv) {
     add_replay_command(app, replay);
     GenerateArguments generate;
     const CLI::App* generate_app = add_generate_command(app, generate);
+    PlanArguments plan;
+    const CLI::App* plan_app = add_plan_command(app, plan);
     RunArguments run;
     const CLI::App* run_app = add_run_command(app, run);
     const std::vector<char*> ours = take_command(argc, argv, run);
@@ -38,6 +41,7 @@ int main(int argc, char** argv) {
     }
     if (run_app->parsed()) return run_command(run);
     if (generate_app->parsed()) run_generate(generate, std::cout);
+    else if (plan_app->parsed()) run_plan(plan, std::cout);
     else run_replay(replay, std::cout);
     if (!std::cout.flush()) throw DataError("cannot write to the standard output");
     return kSuccess;

@@ -6,6 +6,8 @@
 #include "cistern/base/units.hpp"
 #include "cistern/core/config.hpp"
 #include "cistern/observe/files.hpp"
+#include "cistern/observe/make_plan.hpp"
+#include "cistern/observe/plan_file.hpp"
 #include "cistern/observe/replay.hpp"
 #include "cistern/observe/svg.hpp"
 #include "cistern/sources/simulated_source.hpp"
@@ -58,7 +60,7 @@ Value value_or_usage_error(const std::string& flag, Result<Value, std::string> p
 Strategy parse_strategy(const std::string& name) {
   if (const std::optional<Strategy> strategy = strategy_from_name(name)) return *strategy;
   throw UsageError("--strategy: unknown strategy \"" + name + "\", did you mean " +
-                   std::string(nearest_name(name, {"growth", "geometric", "preallocate"})) + "?");
+                   std::string(nearest_name(name, {"growth", "geometric", "preallocate", "plan"})) + "?");
 }
 
 SimulatedOptions simulated_options(const ReplayArguments& arguments) {
@@ -83,6 +85,7 @@ Options allocator_options(const ReplayArguments& arguments) {
   if (!parsed) throw UsageError("--conf: " + parsed.error().message);
   Options options = *parsed;
   if (!options.record.empty()) throw UsageError("--conf: record does not apply to a replay");
+  if (!arguments.plan.empty()) options.plan_file = arguments.plan;
   if (!arguments.limit.empty()) options.limit = value_or_usage_error("--limit", parse_limit(arguments.limit));
   if (!arguments.preallocate.empty()) {
     options.preallocate = value_or_usage_error("--preallocate", parse_limit(arguments.preallocate));
@@ -112,7 +115,13 @@ Options options_for(const ReplaySettings& settings, Strategy strategy, const Rep
   if (strategy == Strategy::kPreallocate && !settings.preallocate_given) {
     options.preallocate = Amount{default_preallocate_bytes(program, settings.source.granule_bytes)};
   }
-  return options;
+  if (strategy == Strategy::kPlan && options.plan_file.empty()) {
+    PlanOptions plan;
+    plan.unit_bytes = options.least_block_bytes;
+    plan.granule_bytes = settings.source.granule_bytes;
+    options.plan = std::make_shared<const Plan>(make_plan(program, plan).plan);
+  }
+  return with_plan(std::move(options));
 }
 
 void draw(const ReplaySettings& settings, const ReplayProgram& program, const std::string& path) {
@@ -184,7 +193,7 @@ void add_replay_command(CLI::App& app, ReplayArguments& arguments) {
   command->add_option("FILE", arguments.files, "Traces to replay")->required()->type_name("");
   command
       ->add_option("--strategy", arguments.strategies,
-                   "growth, geometric or preallocate, or several with commas (default: growth)")
+                   "growth, geometric, preallocate or plan, or several with commas (default: growth)")
       ->delimiter(',')
       ->type_name("LIST");
   command
@@ -207,6 +216,10 @@ void add_replay_command(CLI::App& app, ReplayArguments& arguments) {
                    "Size under preallocate (default: the limit if there is one, else 1.05 x the lower bound, "
                    "rounded up to the granule)")
       ->type_name("SIZE");
+  command
+      ->add_option("--plan", arguments.plan,
+                   "What cistern plan wrote, for strategy plan (default: a plan made of the trace itself)")
+      ->type_name("FILE");
   command->add_option("--repeat", arguments.pass_count, "Passes of which the median time is told")
       ->check(CLI::Range(1, 100000))
       ->type_name("N")

@@ -20,6 +20,7 @@ struct ReplayArguments {
   std::string capacity = "140GiB";
   std::string limit;
   std::string preallocate;
+  std::string plan;
   std::string configuration;
   std::string svg;
   int pass_count = 5;

@@ -35,7 +35,7 @@ CachingAllocator::CachingAllocator(const Options& options, MemorySource& source,
       remap_(options) {
   CISTERN_CHECK_LE(rules_.least_block_bytes, rules_.granule_bytes);
   if (options.strategy == Strategy::kPlan && options.plan != nullptr) {
-    planned_ = std::make_unique<PlannedLanes>(*options.plan, rules_.least_block_bytes);
+    planned_ = std::make_unique<PlannedLanes>(*options.plan, rules_);
   }
 }
 

@@ -45,12 +45,12 @@ PlaceState PlannedLane::look_at(Heap& of, std::uint32_t place, const Need& need)
   }
 }
 
-PlannedLanes::PlannedLanes(const Plan& plan, std::size_t least_block_bytes) {
+PlannedLanes::PlannedLanes(const Plan& plan, const HeapRules& rules) {
   CISTERN_CHECK_EQ(what_is_wrong(plan).has_value(), false);
-  CISTERN_CHECK_LE(least_block_bytes, plan.unit_bytes);
+  CISTERN_CHECK_LE(rules.least_block_bytes, plan.unit_bytes);
   for (const PlanLane& lane : plan.lanes) {
-    lanes_.push_back(std::make_unique<PlannedLane>(lane, least_block_bytes));
-    bytes_ += lane.height_bytes;
+    lanes_.push_back(std::make_unique<PlannedLane>(lane, rules.least_block_bytes));
+    bytes_ += round_up(lane.height_bytes, rules.granule_bytes);
   }
   std::sort(lanes_.begin(), lanes_.end(), [](const auto& a, const auto& b) {
     return std::tie(a->pool.value, a->stream.value) < std::tie(b->pool.value, b->stream.value);

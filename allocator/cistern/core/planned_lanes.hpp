@@ -56,11 +56,11 @@ class PlannedLane {
 class PlannedLanes {
  public:
   /// Requires a plan that can be served.
-  PlannedLanes(const Plan& plan, std::size_t least_block_bytes);
+  PlannedLanes(const Plan& plan, const HeapRules& rules);
 
   /// Cost: O(log of the lanes).
   PlannedLane* find(PoolId pool, StreamId stream) const noexcept;
-  /// What the whole plan reserves.
+  /// What the whole plan reserves, in granules.
   std::size_t bytes() const noexcept { return bytes_; }
   /// No request so far was another than the plan expected: what is reserved ends at bytes(), so nothing is remapped and
   /// each place gets its memory. After the first deviation that is no longer known, and memory is used where it is.

@@ -1,6 +1,7 @@
 #include "cistern/observe/make_plan.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <unordered_map>
 #include <utility>
@@ -45,6 +46,15 @@ std::size_t repeated_tail(const std::vector<PlannedRequest>& requests) {
     furthest = p + agree[p];
   }
   return best;
+}
+
+/// The largest power of two that divides every block.
+std::size_t unit_of(const Trace& trace) {
+  std::uint64_t bits = std::uint64_t{1} << 30;
+  for (const Event& event : trace.events) {
+    if (event.kind == EventKind::kAllocate) bits |= event.granted_bytes | event.address;
+  }
+  return std::size_t{1} << std::countr_zero(bits);
 }
 
 class Recorder {
@@ -114,7 +124,9 @@ PlanFile make_plan(const ReplayProgram& program, const PlanOptions& options) {
   return std::move(recorder).plan();
 }
 
-PlanFile make_plan(const Trace& trace, const std::string& path, const PlanOptions& options) {
+PlanFile make_plan(const Trace& trace, const std::string& path, const PlanOptions& as_asked) {
+  PlanOptions options = as_asked;
+  options.unit_bytes = std::min(options.unit_bytes, unit_of(trace));
   struct Live {
     std::pair<std::size_t, std::size_t> buffer;
     std::size_t bytes;

@@ -10,7 +10,7 @@
 namespace cistern {
 
 struct PlanOptions {
-  std::size_t unit_bytes = 512;  ///< Sizes are rounded up to it.
+  std::size_t unit_bytes = 512;  ///< Sizes are rounded up to it; of a trace of events, as its blocks were, if finer.
   /// A lane within its lower bound rounded up to this is good enough: memory comes by the granule.
   std::size_t granule_bytes = 2 * kMiB;
   double seconds = 20.0;  ///< Most time to spend on each lane.

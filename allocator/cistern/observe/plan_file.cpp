@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <limits>
 #include <memory>
+#include <stdexcept>
 #include <string_view>
 #include <type_traits>
 
@@ -130,9 +131,18 @@ void write_plan(const std::string& path, const PlanFile& file) {
 
 PlanFile read_plan(const std::string& path) { return PlanReader(path).read(); }
 
-void load_plan(Options& options) {
-  if (options.strategy != Strategy::kPlan || options.plan != nullptr) return;
-  options.plan = std::make_shared<const Plan>(read_plan(options.plan_file).plan);
+Options with_plan(Options options) {
+  if (options.strategy != Strategy::kPlan || options.plan != nullptr) return options;
+  if (options.plan_file.empty()) throw std::invalid_argument("cistern: strategy plan needs a plan file");
+  auto plan = std::make_shared<const Plan>(read_plan(options.plan_file).plan);
+  if (plan->unit_bytes < options.least_block_bytes) {
+    throw FileError(options.plan_file, "places blocks by " + std::to_string(plan->unit_bytes) +
+                                           " bytes, and those of this device are multiples of " +
+                                           std::to_string(options.least_block_bytes) +
+                                           ": record the run on this device");
+  }
+  options.plan = std::move(plan);
+  return options;
 }
 
 }  // namespace cistern

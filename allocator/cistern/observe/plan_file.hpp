@@ -27,7 +27,8 @@ void write_plan(const std::string& path, const PlanFile& file);
 /// number of its range, or a plan that cannot be served.
 PlanFile read_plan(const std::string& path);
 
-/// Reads options.plan_file into options.plan, if the strategy is plan and it is not there yet. Throws FileError.
-void load_plan(Options& options);
+/// The options with what plan_file holds in `plan`, if the strategy is plan and it is not there yet. Throws FileError,
+/// also for a plan of blocks smaller than the options have, and std::invalid_argument if there is neither.
+Options with_plan(Options options);
 
 }  // namespace cistern

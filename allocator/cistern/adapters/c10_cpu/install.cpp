@@ -19,6 +19,7 @@
 #include "cistern/adapters/own_trace.hpp"
 #include "cistern/adapters/registry.hpp"
 #include "cistern/adapters/scoped_pool.hpp"
+#include "cistern/observe/plan_file.hpp"
 #include "cistern/sources/host_source.hpp"
 
 namespace cistern {
@@ -68,7 +69,7 @@ class Stopwatch {
 /// torch's interface, translated; no policy here.
 class CpuAllocator final : public c10::Allocator {
  public:
-  explicit CpuAllocator(const Options& options) : core_(options, source_), misuse_(options.misuse) {
+  explicit CpuAllocator(const Options& options) : core_(with_plan(options), source_), misuse_(options.misuse) {
     if (!options.record.empty()) trace_ = std::make_unique<OwnTrace>(options.record, core_);
   }
 

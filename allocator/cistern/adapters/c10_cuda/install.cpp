@@ -14,6 +14,7 @@
 #include "cistern/adapters/cuda_registration.hpp"
 #include "cistern/adapters/registry.hpp"
 #include "cistern/base/check.hpp"
+#include "cistern/observe/plan_file.hpp"
 
 namespace cistern {
 namespace {
@@ -61,7 +62,7 @@ void install_first(const Options& options, IfInitialised if_initialised) {
                        "would be a second cache beside it");
   }
   auto made = std::make_unique<CudaAllocator>(
-      *driver, options, late ? before : nullptr,
+      *driver, with_plan(options), late ? before : nullptr,
       [record = options.record](CudaDevice& device) { register_cuda_device(device, record); });
   register_cuda_family(made->devices());
   CudaAllocator* allocator = made.release();

@@ -17,6 +17,7 @@
 #include "cistern/adapters/environment.hpp"
 #include "cistern/adapters/registry.hpp"
 #include "cistern/adapters/scoped_pool.hpp"
+#include "cistern/observe/plan_file.hpp"
 
 namespace cistern {
 namespace {
@@ -48,7 +49,7 @@ CudaDevices& make() {
   }
   const auto driver = DriverApi::from_process();
   if (!driver) throw std::runtime_error(std::string("cistern: no CUDA runtime: ") + driver.error().what());
-  const Options options = configured();
+  const Options options = with_plan(configured());
   auto devices = std::make_unique<CudaDevices>(
       *driver, options, [record = options.record](CudaDevice& device) { register_cuda_device(device, record); });
   devices->set_count(driver->device_count());
