@@ -1,4 +1,6 @@
-# cistern replay, on the built program.
-add_test(NAME cli.replay
-  COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/replay_test.py $<TARGET_FILE:cistern_program> -v)
-set_tests_properties(cli.replay PROPERTIES LABELS cli TIMEOUT 120)
+# What cistern does with traces, on the built program.
+foreach(command replay fit import)
+  add_test(NAME cli.${command}
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/${command}_test.py $<TARGET_FILE:cistern_program> -v)
+  set_tests_properties(cli.${command} PROPERTIES LABELS cli TIMEOUT 120)
+endforeach()

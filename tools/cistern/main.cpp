@@ -5,7 +5,9 @@
 #include <CLI/CLI.hpp>
 
 #include "errors.hpp"
+#include "fit_command.hpp"
 #include "generate_command.hpp"
+#include "import_command.hpp"
 #include "plan_command.hpp"
 #include "replay_command.hpp"
 #include "run_command.hpp"
@@ -28,6 +30,10 @@ int main(int argc, char** argv) {
     add_replay_command(app, replay);
     GenerateArguments generate;
     const CLI::App* generate_app = add_generate_command(app, generate);
+    FitArguments fit;
+    const CLI::App* fit_app = add_fit_command(app, fit);
+    ImportArguments import;
+    const CLI::App* import_app = add_import_command(app, import);
     PlanArguments plan;
     const CLI::App* plan_app = add_plan_command(app, plan);
     RunArguments run;
@@ -41,6 +47,8 @@ int main(int argc, char** argv) {
     }
     if (run_app->parsed()) return run_command(run);
     if (generate_app->parsed()) run_generate(generate, std::cout);
+    else if (fit_app->parsed()) run_fit(fit, std::cout);
+    else if (import_app->parsed()) run_import(import, std::cout);
     else if (plan_app->parsed()) run_plan(plan, std::cout);
     else run_replay(replay, std::cout);
     if (!std::cout.flush()) throw DataError("cannot write to the standard output");

@@ -6,7 +6,6 @@
 #include "cistern/base/units.hpp"
 #include "cistern/core/config.hpp"
 #include "cistern/observe/files.hpp"
-#include "cistern/observe/make_plan.hpp"
 #include "cistern/observe/plan_file.hpp"
 #include "cistern/observe/replay.hpp"
 #include "cistern/observe/svg.hpp"
@@ -51,35 +50,6 @@ struct ReplaySettings {
   bool preallocate_given = false;  ///< Otherwise its size depends on the trace.
 };
 
-template <class Value>
-Value value_or_usage_error(const std::string& flag, Result<Value, std::string> parsed) {
-  if (!parsed) throw UsageError(flag + ": " + parsed.error());
-  return *parsed;
-}
-
-Strategy parse_strategy(const std::string& name) {
-  if (const std::optional<Strategy> strategy = strategy_from_name(name)) return *strategy;
-  throw UsageError("--strategy: unknown strategy \"" + name + "\", did you mean " +
-                   std::string(nearest_name(name, {"growth", "geometric", "preallocate", "plan"})) + "?");
-}
-
-SimulatedOptions simulated_options(const ReplayArguments& arguments) {
-  SimulatedOptions source;
-  source.name = arguments.source;
-  source.granule_bytes = value_or_usage_error("--granule", parse_size(arguments.granule));
-  source.capacity_bytes = value_or_usage_error("--capacity", parse_size(arguments.capacity));
-  source.whole_only = arguments.source == "malloc";
-  const std::size_t granule = source.granule_bytes;
-  if (granule < 4 * kKiB || granule > kGiB || (granule & (granule - 1)) != 0) {
-    throw UsageError("--granule: " + arguments.granule + " is not a power of two from 4KiB to 1GiB");
-  }
-  if (source.capacity_bytes < granule || source.capacity_bytes > 65536 * kGiB) {
-    throw UsageError("--capacity: " + arguments.capacity + " is not between one granule and 65536GiB");
-  }
-  if (arguments.source == "contiguous") source.range_step_bytes = round_up(source.capacity_bytes, granule);
-  return source;
-}
-
 Options allocator_options(const ReplayArguments& arguments) {
   Result<Options, ConfigError> parsed = parse_config(arguments.configuration);
   if (!parsed) throw UsageError("--conf: " + parsed.error().message);
@@ -90,14 +60,14 @@ Options allocator_options(const ReplayArguments& arguments) {
   if (!arguments.preallocate.empty()) {
     options.preallocate = value_or_usage_error("--preallocate", parse_limit(arguments.preallocate));
   }
-  if (arguments.source == "contiguous") options.remap_slack = 1.0;
+  if (arguments.device.source == "contiguous") options.remap_slack = 1.0;
   return options;
 }
 
 ReplaySettings understand(const ReplayArguments& arguments) {
   ReplaySettings settings;
   settings.options = allocator_options(arguments);
-  settings.source = simulated_options(arguments);
+  settings.source = simulated_options(arguments.device);
   settings.preallocate_given = settings.options.preallocate != Amount{} || settings.options.limit.has_value();
   for (const std::string& name : arguments.strategies) settings.strategies.push_back(parse_strategy(name));
   if (settings.strategies.empty()) settings.strategies.push_back(settings.options.strategy);
@@ -116,10 +86,7 @@ Options options_for(const ReplaySettings& settings, Strategy strategy, const Rep
     options.preallocate = Amount{default_preallocate_bytes(program, settings.source.granule_bytes)};
   }
   if (strategy == Strategy::kPlan && options.plan_file.empty()) {
-    PlanOptions plan;
-    plan.unit_bytes = options.least_block_bytes;
-    plan.granule_bytes = settings.source.granule_bytes;
-    options.plan = std::make_shared<const Plan>(make_plan(program, plan).plan);
+    options.plan = plan_of(program, options, settings.source.granule_bytes);
   }
   return with_plan(std::move(options));
 }
@@ -196,18 +163,7 @@ void add_replay_command(CLI::App& app, ReplayArguments& arguments) {
                    "growth, geometric, preallocate or plan, or several with commas (default: growth)")
       ->delimiter(',')
       ->type_name("LIST");
-  command
-      ->add_option("--source", arguments.source,
-                   "vmm: granules mapped and moved anywhere; contiguous: one range that grows at its end; "
-                   "malloc: each range taken and given back whole")
-      ->check(CLI::IsMember({"vmm", "contiguous", "malloc"}))
-      ->capture_default_str();
-  command->add_option("--granule", arguments.granule, "Least unit of memory the source gives")
-      ->type_name("SIZE")
-      ->capture_default_str();
-  command->add_option("--capacity", arguments.capacity, "Memory of the simulated device")
-      ->type_name("SIZE")
-      ->capture_default_str();
+  add_device_options(*command, arguments.device);
   command
       ->add_option("--limit", arguments.limit, "Most the allocator may reserve: 512MiB, 80% of the capacity")
       ->type_name("SIZE");

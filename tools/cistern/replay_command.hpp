@@ -9,15 +9,15 @@
 
 #include <CLI/CLI.hpp>
 
+#include "simulated_device.hpp"
+
 namespace cistern::cli {
 
 /// As given on the command line.
 struct ReplayArguments {
   std::vector<std::string> files;
   std::vector<std::string> strategies;
-  std::string source = "vmm";
-  std::string granule = "2MiB";
-  std::string capacity = "140GiB";
+  DeviceArguments device;
   std::string limit;
   std::string preallocate;
   std::string plan;
