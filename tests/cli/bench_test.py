@@ -77,7 +77,8 @@ class Bench(unittest.TestCase):
         done = self.run_program("--list")
         self.assertEqual(done.returncode, 0)
         lines = done.stdout.splitlines()
-        for name in (OURS, "torch-native", "torch-expandable", "bfc-growing", "rmm-growing", "glibc", "jemalloc", "tcmalloc", "mimalloc"):
+        for name in (OURS, "torch-native", "torch-expandable", "bfc-growing", "rmm-growing", "glibc", "jemalloc", "tcmalloc",
+                     "mimalloc"):
             line, = [line for line in lines if line.split()[0] == name]
             self.assertTrue(line.endswith("there") or "absent: " in line, line)
 

@@ -42,7 +42,8 @@ def parse(arguments):
                         help="names or patterns, with commas: 'cistern-growth-*,torch-*,rmm-growing' (default: all)")
     parser.add_argument("--list", action="store_true", help="say who is there and end")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="of which the median time is told (5)")
-    parser.add_argument("--granule", type=size, default=2 << 20, metavar="SIZE", help="of cistern's sources, and of devices in --fit (2MiB)")
+    parser.add_argument("--granule", type=size, default=2 << 20, metavar="SIZE",
+                        help="of cistern's sources, and of devices in --fit (2MiB)")
     parser.add_argument("--capacity", type=size, default=140 * GIB, metavar="SIZE", help="of the device (140GiB)")
     parser.add_argument("--fit", action="store_true", help="also the smallest device that serves each trace")
     parser.add_argument("--scaling", action="store_true", help="also pairs of allocation and free, by live blocks and threads")

@@ -9,7 +9,8 @@ MIB = 1 << 20
 STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:920px;margin:2em auto;padding:0 1em;color:#222;background:#fff}
 h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}figure{margin:1em 0}figcaption{font-weight:600}
 svg{width:100%;height:auto;font:11px system-ui,sans-serif;fill:#222}.grid{stroke:#ddd}.line{fill:none;stroke-width:1.6}
-.legend span{white-space:nowrap;margin-right:1em;font-size:13px}.legend i{display:inline-block;width:11px;height:11px;margin-right:5px}
+.legend span{white-space:nowrap;margin-right:1em;font-size:13px}
+.legend i{display:inline-block;width:11px;height:11px;margin-right:5px}
 pre{overflow-x:auto;background:#f6f6f6;padding:.8em;font-size:12px}"""
 
 
@@ -27,9 +28,10 @@ def replay_plots(results, names, short, palette):
     yield bars("Peak reserved / lower bound, of those that grow", traces, growing,
                of_rows(served, short, lambda row: row["ratio"]), palette, floor=0.95)
     fits = [row for row in results["fits"] if row["fits"]]
-    yield bars("Smallest device / lower bound", traces, on_devices, of_rows(fits, short, lambda row: row["ratio"]), palette, floor=0.95)
-    yield bars("Nanoseconds an operation in steady state", traces, on_devices, of_rows(served, short, lambda row: row["warm_ns"]),
-               palette, digits=1)
+    yield bars("Smallest device / lower bound", traces, on_devices, of_rows(fits, short, lambda row: row["ratio"]), palette,
+               floor=0.95)
+    yield bars("Nanoseconds an operation in steady state", traces, on_devices,
+               of_rows(served, short, lambda row: row["warm_ns"]), palette, digits=1)
     host = [name for name in names if groups[name] == HOST]
     resident = of_rows([row for row in served if row["contender"] in host], short, lambda row: row["ratio"])
     if resident:

@@ -3,7 +3,8 @@ import html
 import math
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 860, 260, 64, 40, 12
-OURS_COLOURS = ("#1f5fa8", "#3f88d4", "#7db2e8", "#12467f", "#5aa0b8", "#2c7f8f", "#9cc7d8", "#184f5c", "#6f8fd0", "#4060a0", "#8090c0")
+OURS_COLOURS = ("#1f5fa8", "#3f88d4", "#7db2e8", "#12467f", "#5aa0b8",
+                "#2c7f8f", "#9cc7d8", "#184f5c", "#6f8fd0", "#4060a0", "#8090c0")
 PEERS_COLOURS = ("#d1495b", "#edae49", "#66a182", "#8d6a9f", "#c97b3d", "#b0413e", "#a0a04a", "#7a5c3e", "#cf7aa8", "#5f5f5f")
 
 
