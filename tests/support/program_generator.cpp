@@ -7,7 +7,7 @@ namespace {
 
 Setup generate_setup(Random& random) {
   Setup setup;
-  setup.strategy = random.below(3);
+  setup.strategy = random.below(4);
   setup.trim = random.below(3);
   setup.high_water = random.below(3) * 8 * kMiB;
   setup.least_block = random.one_in(3) ? 64 : 512;

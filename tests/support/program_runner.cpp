@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "cistern/core/caching_allocator.hpp"
@@ -25,19 +28,55 @@ SimulatedOptions source_options(const Setup& setup) {
   return options;
 }
 
+StreamId stream_of(const Setup& setup, std::uint64_t number) { return StreamId{1 + number % setup.streams}; }
+
+/// What the program asks for, in order; steps of odd bytes have another size than planned. Places follow each other up
+/// to a height and then from the bottom again, whatever lives there.
+std::shared_ptr<const Plan> plan_for(const Program& program) {
+  const Setup& setup = program.setup;
+  Plan plan;
+  plan.unit_bytes = setup.least_block;
+  const std::size_t height = setup.capacity / 2 / setup.granule * setup.granule;
+  std::map<std::pair<std::uint16_t, std::uint64_t>, std::size_t> lanes;
+  std::vector<std::size_t> ends;
+  for (const Step& step : program.steps) {
+    if (step.op != Op::kAllocate) continue;
+    const PoolId pool{static_cast<std::uint16_t>(step.d % (setup.pools + 1))};
+    const StreamId stream = stream_of(setup, step.c);
+    const auto [lane, is_new] = lanes.try_emplace({pool.value, stream.value}, plan.lanes.size());
+    if (is_new) {
+      plan.lanes.push_back({stream, pool, height, 0, {}});
+      ends.push_back(0);
+    }
+    const std::size_t bytes = std::max<std::uint64_t>(step.a, 1) + (step.a % 16 == 1 ? setup.least_block : 0);
+    std::size_t& end = ends[lane->second];
+    if (bytes > height) continue;
+    if (end + bytes > height) end = 0;
+    plan.lanes[lane->second].requests.push_back({bytes, end});
+    end += round_up(bytes, setup.least_block);
+  }
+  return std::make_shared<const Plan>(std::move(plan));
+}
+
+Options options_for(const Program& program) {
+  Options options = program.setup.options();
+  if (options.strategy == Strategy::kPlan) options.plan = plan_for(program);
+  return options;
+}
+
 class Runner {
  public:
-  explicit Runner(const Setup& setup)
-      : setup_(setup),
-        source_(source_options(setup)),
-        fences_(setup.fences != 0 ? std::make_unique<HandFences>() : nullptr),
-        allocator_(std::make_unique<CachingAllocator>(setup.options(), source_, fences_.get())),
-        validator_(source_.traits(), setup.least_block, fences_.get()) {
+  explicit Runner(const Program& program)
+      : setup_(program.setup),
+        source_(source_options(setup_)),
+        fences_(setup_.fences != 0 ? std::make_unique<HandFences>() : nullptr),
+        allocator_(std::make_unique<CachingAllocator>(options_for(program), source_, fences_.get())),
+        validator_(source_.traits(), setup_.least_block, fences_.get()) {
     source_.refuse_when([this](const SourceCall&) { return refuse(); });
-    validator_.tell_classes(setup.options());
+    validator_.tell_classes(setup_.options());
     allocator_->start_recording(validator_);
-    for (std::size_t pool = 0; pool < setup.pools; ++pool) {
-      pools_.push_back(allocator_->create_pool({setup.pool_limit != 0 ? setup.pool_limit : kNoLimit}));
+    for (std::size_t pool = 0; pool < setup_.pools; ++pool) {
+      pools_.push_back(allocator_->create_pool({setup_.pool_limit != 0 ? setup_.pool_limit : kNoLimit}));
     }
   }
 
@@ -290,7 +329,7 @@ class Runner {
     allocator_->mark(kTruthMark + told_);
   }
 
-  StreamId stream(std::uint64_t number) const { return StreamId{1 + number % setup_.streams}; }
+  StreamId stream(std::uint64_t number) const { return stream_of(setup_, number); }
   PoolId pool(std::uint64_t number) const {
     const std::uint64_t index = number % (pools_.size() + 1);
     return index == 0 ? PoolId{} : pools_[index - 1];
@@ -314,7 +353,7 @@ class Runner {
 }  // namespace
 
 Outcome run_program(const Program& program) {
-  return Runner(program.setup).run(program);
+  return Runner(program).run(program);
 }
 
 }  // namespace cistern::support

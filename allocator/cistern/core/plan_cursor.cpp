@@ -63,6 +63,11 @@ std::size_t PlanCursor::search(std::size_t granted_bytes) noexcept {
     for (std::size_t i = 0; i < kMemory; ++i) consider(begin + i, i == 0 && just_ended ? 1 : kSure);
   }
   lost_ = best_run < kSure;
+  lost_for_ = lost_ ? lost_for_ + 1 : 0;
+  if (lost_for_ >= kLostLong) {
+    lost_for_ = 0;
+    for (at = 0; at < requests_.size(); ++at) consider(at, kMemory);
+  }
   return best;
 }
 

@@ -20,7 +20,7 @@ class PlanCursor {
   PlanCursor(const PlanLane& lane, std::size_t least_block_bytes);
 
   /// The place that the plan has for the next request, or nothing if it expects no such request here.
-  /// Cost: O(1) on the plan, O(kAhead + kBack) off it.
+  /// Cost: O(1) on the plan, O(kAhead + kBack) off it, and once in kLostLong requests off it O(requests).
   std::optional<std::uint32_t> next(std::size_t granted_bytes) noexcept;
 
   /// Places in order of their offsets.
@@ -34,6 +34,7 @@ class PlanCursor {
   static constexpr std::size_t kBack = 32;
   static constexpr std::size_t kSure = 3;      ///< Sizes in a row that agree, to believe anything else.
   static constexpr std::size_t kMemory = 8;
+  static constexpr std::size_t kLostLong = 64;  ///< So many requests off the plan, and it is searched from end to end.
 
   struct Expected {
     std::size_t bytes;
@@ -52,6 +53,7 @@ class PlanCursor {
   std::size_t at_ = 0;  ///< The next expected; as many as there are when none is.
   bool repeated_ = false;
   bool lost_ = false;
+  std::size_t lost_for_ = 0;  ///< Requests.
   std::array<std::size_t, kMemory> latest_{};  ///< Granted sizes, the newest first.
 };
 

@@ -22,7 +22,7 @@ PlaceState PlannedLane::look_at(Heap& of, std::uint32_t place, const Need& need)
   const Address base = planned.source.address;
   PlaceState state;
   state.address = base + cursor.offset(place);
-  if (state.address % need.alignment != 0) return state;
+  if (state.address % need.alignment != 0 && !CISTERN_MUTANT(I7_planned_alignment_not_looked_at)) return state;
   // Up from the nearest live block of the plan.
   state.block = planned.first;
   for (auto below = taken_.largest_up_to(place); below; below = taken_.largest_up_to(place)) {
@@ -42,6 +42,7 @@ PlaceState PlannedLane::look_at(Heap& of, std::uint32_t place, const Need& need)
     if (!hole && of.block(index).state != BlockState::kFree) return {};
     if (hole) state.kind = PlaceState::Kind::kLacksMemory;
     if (end_of(index) >= state.address + need.granted_bytes) return state;
+    if (CISTERN_MUTANT(I1_planned_place_half_looked_at)) return state;
   }
 }
 
