@@ -24,7 +24,9 @@ inline std::optional<std::string> broken_placement(const std::vector<planning::B
     moments[{buffers[i].upper, false, i}] = i;
     if (placement.offsets[i] + buffers[i].size > top) top = placement.offsets[i] + buffers[i].size;
   }
-  if (top != placement.height) return "the height is " + std::to_string(placement.height) + ", the highest end " + std::to_string(top);
+  if (top != placement.height) {
+    return "the height is " + std::to_string(placement.height) + ", the highest end " + std::to_string(top);
+  }
   std::map<std::uint64_t, std::size_t> alive;  // by offset
   for (const auto& [moment, i] : moments) {
     const std::uint64_t offset = placement.offsets[i];

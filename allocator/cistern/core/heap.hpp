@@ -162,6 +162,9 @@ class Heap {
   void unlink_hole(BlockIndex block) noexcept;
   /// Cuts a hole after `bytes`. Returns the rest.
   BlockIndex split_hole(BlockIndex block, std::size_t bytes) noexcept;
+  /// Cuts a free block in two. Returns the second, which is free too: who calls this makes one of them something else.
+  BlockIndex split_free(BlockIndex block, Address at) noexcept;
+  BlockIndex split_vacant(BlockIndex block, Address at) noexcept;
   /// Cuts up to `bytes` of whole granules out of a free block that has some. Returns the block of them, free.
   BlockIndex isolate_granules(BlockIndex block, std::size_t bytes) noexcept;
   Address place(const Block& block, const Need& need) const noexcept;

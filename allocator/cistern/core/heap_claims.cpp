@@ -69,6 +69,11 @@ BlockIndex Heap::split_hole(BlockIndex index, std::size_t bytes) noexcept {
   return rest;
 }
 
+BlockIndex Heap::split_vacant(BlockIndex index, Address at) noexcept {
+  const bool hole = blocks_[index].state == BlockState::kHole;
+  return hole ? split_hole(index, at - blocks_[index].address) : split_free(index, at);
+}
+
 void Heap::add_range(const SourceRange& source, RangeKind kind, bool committed) {
   const bool small = kind == RangeKind::kSmall;
   end_rest();
@@ -176,18 +181,15 @@ Claim Heap::claim_place(BlockIndex first, Address address, std::size_t bytes) {
   std::size_t pieces = 2;  // one more than there are: the last block may be the first
   for (; blocks_[last].address + blocks_[last].bytes < address + bytes; last = blocks_[last].next) ++pieces;
   claim.pieces.reserve(pieces);
-  if (blocks_[first].state == BlockState::kHole) {
-    const std::size_t front = round_down(address - blocks_[first].address, rules_.granule_bytes);
-    if (front != 0) {
-      const BlockIndex rest = split_hole(first, front);
-      if (last == first) last = rest;
-      first = rest;
-    }
+  // Whole granules beside the place stay out of it: they may be remapped to it.
+  const Address begin = round_down(address, rules_.granule_bytes);
+  const Address end = round_up(address + bytes, rules_.granule_bytes);
+  if (begin > blocks_[first].address) {
+    const BlockIndex rest = split_vacant(first, begin);
+    if (last == first) last = rest;
+    first = rest;
   }
-  if (blocks_[last].state == BlockState::kHole) {
-    const std::size_t kept = round_up(address + bytes - blocks_[last].address, rules_.granule_bytes);
-    if (kept < blocks_[last].bytes) split_hole(last, kept);
-  }
+  if (end < blocks_[last].address + blocks_[last].bytes) split_vacant(last, end);
   claim_blocks(first, last, claim);
   return claim;
 }
@@ -292,16 +294,17 @@ BlockIndex Heap::isolate_granules(BlockIndex index, std::size_t bytes) noexcept 
   const bool at_front = block.prev != kNoBlock && blocks_[block.prev].state == BlockState::kHole;
   const Address begin = at_front ? round_up(block.address, rules_.granule_bytes)
                                  : round_down(end, rules_.granule_bytes) - taken;
-  const auto cut = [&](Address at, BlockIndex from) {
-    const BlockIndex rest =
-        link_new(at, blocks_[from].address + blocks_[from].bytes - at, blocks_[from].next, from);
-    resize_free(from, blocks_[from].address, at - blocks_[from].address);
-    blocks_[rest].last_free = block.last_free;
-    insert_free(rest);
-    return rest;
-  };
-  if (begin + taken != end) cut(begin + taken, index);
-  return begin == block.address ? index : cut(begin, index);
+  if (begin + taken != end) split_free(index, begin + taken);
+  return begin == block.address ? index : split_free(index, begin);
+}
+
+BlockIndex Heap::split_free(BlockIndex index, Address at) noexcept {
+  const Block block = blocks_[index];
+  const BlockIndex rest = link_new(at, block.address + block.bytes - at, block.next, index);
+  resize_free(index, block.address, at - block.address);
+  blocks_[rest].last_free = block.last_free;
+  insert_free(rest);
+  return rest;
 }
 
 }  // namespace cistern

@@ -1,5 +1,5 @@
-// A plan: what a recorded run asked for, in order, and where each request is to lie when the run is repeated. An ordinary
-// value; observe/plan_file.hpp has it on disk, observe/make_plan.hpp computes it.
+// A plan: what a recorded run asked for, in order, and where each request is to lie when the run is repeated. An
+// ordinary value; observe/plan_file.hpp has it on disk, observe/make_plan.hpp computes it.
 #pragma once
 
 #include <cstddef>

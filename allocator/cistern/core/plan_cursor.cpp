@@ -38,7 +38,8 @@ std::size_t PlanCursor::before(std::size_t at) const noexcept {
 std::size_t PlanCursor::agreeing(std::size_t at, std::size_t granted_bytes) const noexcept {
   if (at >= requests_.size() || requests_[at].bytes != granted_bytes) return 0;
   std::size_t run = 1;
-  for (at = before(at); run <= kMemory && at != kNone && requests_[at].bytes == latest_[run - 1]; at = before(at)) ++run;
+  at = before(at);
+  for (; run <= kMemory && at != kNone && requests_[at].bytes == latest_[run - 1]; at = before(at)) ++run;
   return run;
 }
 

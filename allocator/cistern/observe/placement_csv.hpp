@@ -14,7 +14,8 @@ struct PlacementProblem {
   std::vector<planning::Buffer> buffers;
 };
 
-/// Whether the first line that is no comment is the header of a placement problem. Throws FileError if it cannot be read.
+/// Whether the first line that is no comment is the header of a placement problem. Throws FileError if it cannot be
+/// read.
 bool is_placement_csv(const std::string& path);
 
 /// Throws FileError naming file and line: wrong number of fields, an empty id or one twice, not a number, a life that

@@ -23,8 +23,8 @@ struct PlanFile {
 /// The name shows nothing until all is written. Throws FileError.
 void write_plan(const std::string& path, const PlanFile& file);
 
-/// Throws FileError: cannot be read, no JSON (naming the byte), another version, a field that is missing, unknown, or no
-/// number of its range, or a plan that cannot be served.
+/// Throws FileError: cannot be read, no JSON (naming the byte), another version, a field that is missing, unknown, or
+/// no number of its range, or a plan that cannot be served.
 PlanFile read_plan(const std::string& path);
 
 /// The options with what plan_file holds in `plan`, if the strategy is plan and it is not there yet. Throws FileError,

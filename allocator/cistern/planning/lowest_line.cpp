@@ -1,5 +1,5 @@
 // The rule of Sekiyama et al. (2018): the placed buffers' upper edges are lines over time. Always the lowest line gets
-// the buffer preferred most of those whose lives lie within it; a line that no buffer fits rises to its lower neighbour.
+// the first in order of the buffers whose lives lie within it; a line that no buffer fits rises to its lower neighbour.
 #include <algorithm>
 #include <numeric>
 #include <optional>

@@ -1,5 +1,5 @@
-// Offline placement: buffers whose sizes and lifetimes are known beforehand get offsets, so that those which live at the
-// same time do not overlap and the highest end is as low as can be.
+// Offline placement: buffers whose sizes and lifetimes are known beforehand get offsets, so that those which live at
+// the same time do not overlap and the highest end is as low as can be.
 #pragma once
 
 #include <cstddef>
