@@ -34,7 +34,7 @@ ComputedOn computed_on(const ChosenDevice& device) {
 }
 
 CLI::IsMember strategy_names() {
-  return CLI::IsMember({"growth", "geometric", "preallocate", kSystem});
+  return CLI::IsMember({"growth", "geometric", "preallocate", "plan", kSystem});
 }
 
 void add_memory_options(CLI::App& app, MemoryOptions& options) {
@@ -47,14 +47,17 @@ void add_memory_options(CLI::App& app, MemoryOptions& options) {
   add_limit(app, "--limit", options.limit, "Most memory for tensors on the device computed on: 512MiB, 80%");
   add_amount(app, "--preallocate", options.preallocate,
              "What strategy preallocate takes at once (on the CPU 512MiB, on CUDA what is free)");
+  app.add_option("--plan", options.plan,
+                 "What cistern plan made of a recorded run, for --strategy plan: each block where it was planned");
   app.add_option("--record", options.record,
                  "Write the trace of all allocations to this file; on CUDA the device's, to FILE.cuda:N");
 }
 
 void check_memory_options(const MemoryOptions& options) {
-  if (options.strategy == kSystem && (options.limit || options.preallocate || !options.record.empty())) {
+  const bool says_how = options.limit || options.preallocate || !options.record.empty() || !options.plan.empty();
+  if (options.strategy == kSystem && says_how) {
     throw UsageError(
-        "--strategy system leaves torch's allocator alone; it knows no --limit, --preallocate or --record");
+        "--strategy system leaves torch's allocator alone; it knows no --limit, --preallocate, --plan or --record");
   }
   allocator_options(options, ComputedOn::kCpu);
 }
@@ -69,6 +72,13 @@ std::optional<Options> allocator_options(const MemoryOptions& options, ComputedO
   if (options.limit) result.limit = options.limit;
   if (!options.record.empty()) result.record = options.record;
   if (options.preallocate) result.preallocate = *options.preallocate;
+  if (!options.plan.empty()) result.plan_file = options.plan;
+  if (result.strategy == Strategy::kPlan && result.plan_file.empty()) {
+    throw UsageError("--strategy plan needs --plan FILE, which cistern plan makes of what --record wrote");
+  }
+  if (result.strategy != Strategy::kPlan && !options.plan.empty()) {
+    throw UsageError("--plan is for --strategy plan");
+  }
   if (device == ComputedOn::kCpu && result.strategy == Strategy::kPreallocate &&
       result.preallocate == Amount{} && !result.limit) {
     result.preallocate = kDefaultPreallocation;
@@ -85,6 +95,7 @@ std::vector<std::string> arguments_for(const MemoryOptions& options) {
   if (options.limit && options.strategy != kSystem) add("--limit", text_of(*options.limit));
   if (options.preallocate && options.strategy == "preallocate")
     add("--preallocate", text_of(*options.preallocate));
+  if (!options.plan.empty() && options.strategy == "plan") add("--plan", options.plan);
   return arguments;
 }
 

@@ -21,16 +21,17 @@ ComputedOn computed_on(const ChosenDevice& device);
 
 struct MemoryOptions {
   std::string device = "auto";
-  std::optional<std::string> strategy;  ///< growth, geometric, preallocate or system.
+  std::optional<std::string> strategy;  ///< growth, geometric, preallocate, plan or system.
   std::optional<Amount> limit;
   std::optional<Amount> preallocate;
   std::string record;
+  std::string plan;  ///< What `cistern plan` wrote, for strategy plan.
 };
 
 /// What --strategy accepts.
 CLI::IsMember strategy_names();
 
-/// Adds --device, --strategy, --limit, --preallocate and --record; parsing fills `options`, which must
+/// Adds --device, --strategy, --limit, --preallocate, --plan and --record; parsing fills `options`, which must
 /// outlive the app.
 void add_memory_options(CLI::App& app, MemoryOptions& options);
 
@@ -42,7 +43,7 @@ void check_memory_options(const MemoryOptions& options);
 std::optional<Options> allocator_options(const MemoryOptions& options, ComputedOn device);
 
 /// The arguments that say the same to another process, --record aside; sizes that strategy "system" would
-/// refuse and a preallocation under another strategy are left out.
+/// refuse, and a preallocation or plan under another strategy, are left out.
 std::vector<std::string> arguments_for(const MemoryOptions& options);
 
 }  // namespace cistern::apps

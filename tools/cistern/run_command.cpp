@@ -74,8 +74,9 @@ std::map<std::string, std::string> flags_of(const RunArguments& arguments) {
   take("trim", arguments.trim);
   if (!arguments.record.empty())
     take("record", fs::absolute(arguments.record).string());  // COMMAND may change directory.
+  if (!arguments.plan.empty()) take("plan", fs::absolute(arguments.plan).string());
   for (const auto& [key, value] : flags) {
-    if (key == "trim") continue;  // May need high_water, which only CISTERN_CONF can say.
+    if (key == "trim" || value == "plan") continue;  // May need what another key says.
     if (const auto parsed = parse_config(key + ":" + value); !parsed) {
       const std::string& message = parsed.error().message;
       throw UsageError("--" + key + message.substr(message.find(": ")));
@@ -151,7 +152,7 @@ CLI::App* add_run_command(CLI::App& app, RunArguments& arguments) {
       ->delimiter(',')
       ->type_name("LIST")
       ->capture_default_str();
-  command->add_option("--strategy", arguments.strategy, "growth (the default), geometric or preallocate")
+  command->add_option("--strategy", arguments.strategy, "growth (the default), geometric, preallocate or plan")
       ->type_name("NAME");
   command
       ->add_option("--limit", arguments.limit,
@@ -161,6 +162,10 @@ CLI::App* add_run_command(CLI::App& app, RunArguments& arguments) {
       ->add_option("--preallocate", arguments.preallocate,
                    "What strategy preallocate takes at once (default: the limit)")
       ->type_name("SIZE");
+  command
+      ->add_option("--plan", arguments.plan,
+                   "For strategy plan: what cistern plan made of a run that --record wrote")
+      ->type_name("FILE");
   command
       ->add_option(
           "--trim", arguments.trim,

@@ -16,6 +16,7 @@ struct RunArguments {
   std::string preallocate;
   std::string trim;
   std::string record;
+  std::string plan;
   bool report = false;
   std::vector<std::string> command;  ///< What stands behind the first "--", untouched.
 };
