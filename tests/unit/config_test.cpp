@@ -47,6 +47,8 @@ TEST(Config, NamesEveryStrategy) {
   for (const Strategy strategy : {Strategy::kGrowth, Strategy::kGeometric, Strategy::kPreallocate}) {
     EXPECT_EQ(options_of(std::string("strategy:") + strategy_name(strategy)).strategy, strategy);
   }
+  EXPECT_EQ(options_of("strategy:plan,plan:run.plan").strategy, Strategy::kPlan);
+  EXPECT_EQ(options_of("plan:run.plan").plan_file, "run.plan") << "another strategy may take over later";
   EXPECT_FALSE(strategy_from_name("Growth"));
 }
 
@@ -63,6 +65,8 @@ TEST(Config, ABadValueNamesItsKeyItsPositionAndWhatIsWrong) {
   EXPECT_EQ(size.key, "limit");
   EXPECT_EQ(size.position, 6u);
   EXPECT_THAT(size.message, HasSubstr("'banana' is not a size"));
+  EXPECT_THAT(error_of("strategy:plan").message, HasSubstr("plan needs plan:FILE"));
+  EXPECT_THAT(error_of("strategy:plan,plan:").message, HasSubstr("a file name is missing"));
   EXPECT_THAT(error_of("strategy:grwth").message, HasSubstr("did you mean growth?"));
   EXPECT_THAT(error_of("trim:idel").message, HasSubstr("did you mean idle?"));
   EXPECT_THAT(error_of("misuse:panic").message, HasSubstr("abort"));
