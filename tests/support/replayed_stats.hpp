@@ -12,7 +12,7 @@
 namespace cistern::support {
 
 /// Events do not say which blocks are small: by class it follows from sizes, which holds while the allocator is refused
-/// no memory and so lends no block to the other class, and what is reserved does not follow at all. Inactive-split is not
+/// no memory and never remaps, and so lends no block to the other class, and what is reserved does not follow at all. Inactive-split is not
 /// replayed.
 struct ReplayedStats : BlockStats {
   std::array<BlockStats, kClassCount> of_class;

@@ -13,6 +13,12 @@ Options with(Strategy strategy) {
   return options;
 }
 
+SourceTraits small_granules() {
+  SourceTraits traits;
+  traits.granule_bytes = kMiB;
+  return traits;
+}
+
 TEST(GrowthWish, IsNothingUnderGrowthAndAsMuchAgainUnderGeometric) {
   GrowthFacts facts;
   facts.held_of_kind = 6 * kMiB;
@@ -36,31 +42,40 @@ TEST(GrowthWish, IsTheWholePreallocationOnce) {
   EXPECT_EQ(growth_wish_bytes(options, facts), 0u);
 }
 
-TEST(RemapPolicy, CreatesBelowTheSlackAndRemapsWhatLiesAboveIt) {
-  RemapPolicy policy(with(Strategy::kGrowth));
-  EXPECT_EQ(policy.remap_bytes(4 * kMiB, kMiB, 100 * kMiB), 0u);
-  EXPECT_EQ(policy.remap_bytes(4 * kMiB, 3 * kMiB, 100 * kMiB), 2 * kMiB);
-  EXPECT_EQ(policy.remap_bytes(4 * kMiB, 50 * kMiB, 100 * kMiB), 4 * kMiB);
+TEST(RemapPolicy, CreatesUpToItsSlackAboveThePeakAndRemapsWhatLiesAbove) {
+  RemapPolicy policy(with(Strategy::kGrowth), small_granules(), nullptr);
+  policy.saw_active(400 * kMiB);
+  policy.saw_active(50 * kMiB);
+  const std::size_t free_of_charge = 412 * kMiB;  // 1 % and eight granules
+  EXPECT_EQ(policy.remap_bytes(4 * kMiB, free_of_charge), 0u);
+  EXPECT_EQ(policy.remap_bytes(4 * kMiB, free_of_charge + 2 * kMiB), 2 * kMiB);
+  EXPECT_EQ(policy.remap_bytes(4 * kMiB, 2 * free_of_charge), 4 * kMiB);
+}
+
+TEST(RemapPolicy, LeavesASmallJobLessThanEightGranules) {
+  RemapPolicy policy(with(Strategy::kGrowth), small_granules(), nullptr);
+  policy.saw_active(32 * kMiB);
+  EXPECT_EQ(policy.remap_bytes(4 * kMiB, 33 * kMiB), 0u);
+  EXPECT_GT(policy.remap_bytes(4 * kMiB, 34 * kMiB), 0u);
 }
 
 TEST(RemapPolicy, TurnsADemandThatComesBackIntoACreate) {
-  RemapPolicy policy(with(Strategy::kGrowth));
-  const std::size_t peak = 10 * kMiB;
+  RemapPolicy policy(with(Strategy::kGrowth), small_granules(), nullptr);
+  policy.saw_active(10 * kMiB);
   std::size_t remapped = 0;
-  for (std::size_t wanted = policy.remap_bytes(3 * kMiB, peak, peak); wanted != 0;
-       wanted = policy.remap_bytes(3 * kMiB, peak, peak)) {
+  for (std::size_t wanted = policy.remap_bytes(3 * kMiB, kGiB); wanted != 0; wanted = policy.remap_bytes(3 * kMiB, kGiB)) {
     policy.remapped(wanted);
     remapped += wanted;
-    ASSERT_LE(remapped, 20 * kMiB);
+    ASSERT_LE(remapped, 80 * kMiB);
   }
-  EXPECT_EQ(remapped, 18 * kMiB);
-  EXPECT_EQ(policy.remap_bytes(3 * kMiB, peak, peak), 3 * kMiB) << "after the create it starts again";
+  EXPECT_EQ(remapped, 78 * kMiB);
+  EXPECT_EQ(policy.remap_bytes(3 * kMiB, kGiB), 3 * kMiB) << "after the create it starts again";
 }
 
 TEST(RemapPolicy, NeverRemapsWithFullSlack) {
   Options options;
   options.remap_slack = 1.0;
-  EXPECT_EQ(RemapPolicy(options).remap_bytes(4 * kMiB, kGiB, kMiB), 0u);
+  EXPECT_EQ(RemapPolicy(options, small_granules(), nullptr).remap_bytes(4 * kMiB, kGiB), 0u);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ SimulatedOptions simulated_options(const DeviceArguments& arguments) {
   source.name = arguments.source;
   source.granule_bytes = value_or_usage_error("--granule", parse_size(arguments.granule));
   source.capacity_bytes = value_or_usage_error("--capacity", parse_size(arguments.capacity));
-  source.whole_only = arguments.source == "malloc";
+  source.whole_only = source.shared_segments = arguments.source == "malloc";
   const std::size_t granule = source.granule_bytes;
   if (granule < 4 * kKiB || granule > kGiB || (granule & (granule - 1)) != 0) {
     throw UsageError("--granule: " + arguments.granule + " is not a power of two from 4KiB to 1GiB");

@@ -44,6 +44,7 @@ ReplayProgram large_tensors(const Settings& settings, std::uint64_t seed) {
   for (std::uint64_t step = 0; step < settings.at("steps"); ++step) {
     Recorder::Block& block = live[recorder.between(0, live.size() - 1)];
     recorder.free(block);
+    recorder.sync(0);  // the step's result is read
     block = recorder.allocate(recorder.between(least, most) * kMiB);
   }
   recorder.free_all(live);

@@ -57,6 +57,7 @@ ReplayProgram growing_kv_cache(const Settings& settings, std::uint64_t seed) {
       ++started;
     }
     recorder.touch((running.size() + 1) * token_bytes * 4);
+    recorder.sync(0);  // the tokens are read
     for (Request& request : running) {
       ++request.tokens;
       if (request.tokens % kChunk != 0) continue;

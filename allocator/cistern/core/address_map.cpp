@@ -57,6 +57,16 @@ void AddressMap::remove(Address address, std::size_t bytes) noexcept {
   set_pages(first_whole, last_whole, nullptr);
 }
 
+void AddressMap::change(Address address, std::size_t bytes, Heap* heap) noexcept {
+  {
+    const std::scoped_lock lock(parts_lock_);
+    for (Part& part : parts_) {
+      if (part.address == address) part.heap = heap;
+    }
+  }
+  set_pages(round_up(address, kPageBytes), round_down(address + bytes, kPageBytes), heap);
+}
+
 Heap* AddressMap::find_part(Address address) const noexcept {
   const std::scoped_lock lock(parts_lock_);
   const auto after = std::upper_bound(parts_.begin(), parts_.end(), address,

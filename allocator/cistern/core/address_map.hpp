@@ -22,6 +22,8 @@ class AddressMap {
   /// Fails with std::bad_alloc and no change. Requires an address below 2^48 and no overlap with another range.
   void add(Address address, std::size_t bytes, Heap* heap);
   void remove(Address address, std::size_t bytes) noexcept;
+  /// Another heap for what was added before.
+  void change(Address address, std::size_t bytes, Heap* heap) noexcept;
   /// The heap whose range holds the address, or nullptr.
   Heap* find(Address address) const noexcept {
     const std::size_t page = address >> kPageBits;

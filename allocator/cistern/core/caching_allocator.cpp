@@ -32,7 +32,7 @@ CachingAllocator::CachingAllocator(const Options& options, MemorySource& source,
       device_(device),
       rules_(rules_for(options, source.traits(), device)),
       budget_(options.limit ? options.limit->resolve(source.traits().capacity_bytes) : kNoLimit, shared),
-      remap_(options) {
+      remap_(options, source.traits(), fences) {
   CISTERN_CHECK_LE(rules_.least_block_bytes, rules_.granule_bytes);
   if (options.strategy == Strategy::kPlan && options.plan != nullptr) {
     planned_ = std::make_unique<PlannedLanes>(*options.plan, rules_);
@@ -206,6 +206,11 @@ CachingAllocator::Served CachingAllocator::reap(Heap& heap, const Need& need) {
 CachingAllocator::Served CachingAllocator::grow(Heap& heap, const Need& need, Grower& grower) {
   for (;;) {
     if (Served served = fit_exactly(heap, need)) return served;
+    // A small block rather lies among large ones than have memory moved for it.
+    if (need.small && remap_.excess_bytes(reserved_after(need, rules_.granule_bytes)) != 0) {
+      if (Served served = fit_in_other_ranges(heap, need)) return served;
+    }
+    if (take_over_range(heap, need)) continue;
     if (!commit_for(heap, need, grower)) return std::nullopt;
   }
 }

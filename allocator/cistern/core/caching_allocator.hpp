@@ -199,7 +199,13 @@ class CachingAllocator {
   bool reserve_bytes(Heap& heap, std::size_t bytes, RangeKind kind);
   bool preallocates(const Heap& heap, const Need& need) const;  ///< Whether this miss is the one that does.
   std::size_t wish_bytes(const Heap& heap, const Need& need) const;
+  /// Whether a miss still waits for the device to get at idle memory.
+  Waiting patience() const noexcept;
+  /// What will be reserved; tells the policy of remapping what will be active.
+  std::size_t reserved_after(const Need& need, std::size_t commit_bytes);
   void remap_for(Heap& heap, const Need& need, std::size_t commit_bytes);
+  /// A range that another stream of the pool has no use for, rather than more memory; true if the heap got one.
+  bool take_over_range(Heap& heap, const Need& need);
 
   // Plans (plan_serving.cpp).
   PlannedLane* lane_of(const Request& request) const noexcept;
@@ -246,6 +252,7 @@ class CachingAllocator {
   std::atomic<std::size_t> pool_count_{0};              ///< Written under growth_mutex_.
   std::vector<std::unique_ptr<Heap>> heaps_;           ///< Guarded by growth_mutex_.
   std::vector<OwnerFence> owner_fences_;               ///< Guarded by growth_mutex_; by heap number.
+  std::uint64_t owner_wait_count_ = 0;                 ///< Guarded by growth_mutex_.
   std::size_t preallocated_bytes_ = 0;                 ///< Guarded by growth_mutex_.
   RemapPolicy remap_;                                  ///< Guarded by growth_mutex_.
   CallCounters source_calls_;

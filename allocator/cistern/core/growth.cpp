@@ -211,8 +211,11 @@ bool CachingAllocator::reserve_bytes(Heap& heap, std::size_t bytes, RangeKind ki
 bool CachingAllocator::commit_whole(Heap& heap, const Need& need, Grower& grower) {
   const std::size_t granule = rules_.granule_bytes;
   const std::size_t least = round_up(need.span_bytes(rules_.least_block_bytes), granule);
-  for (std::size_t bytes = std::max(wish_bytes(heap, need), least);;
-       bytes = std::max(least, round_down(bytes - bytes / 8, granule))) {
+  const std::size_t wish = std::max(wish_bytes(heap, need), least);
+  const bool shared = source_.traits().shared_segments;
+  std::size_t bytes = shared && kind_for(need) == RangeKind::kLarge ? std::max(wish, least_segment_bytes(least)) : wish;
+  if (shared && wish == least) remap_for(heap, need, bytes);
+  for (;; bytes = bytes > wish ? wish : std::max(least, round_down(bytes - bytes / 8, granule))) {
     const Refusal refusal = take_whole(heap, bytes, kind_for(need));
     if (refusal == Refusal::kNone) {
       if (preallocates(heap, need)) preallocated_bytes_ = bytes;
@@ -272,19 +275,52 @@ bool CachingAllocator::take_segment(Heap& heap, std::size_t bytes, RangeKind kin
   return true;
 }
 
-void CachingAllocator::remap_for(Heap& heap, const Need& need, std::size_t commit_bytes) {
-  std::size_t free_bytes = 0;
-  std::size_t peak_active = 0;
-  if (planned_ != nullptr && planned_->followed() && budget_.claimed() + commit_bytes <= planned_->bytes()) return;
-  ledger_.with_all_locked([&] {
+CachingAllocator::Waiting CachingAllocator::patience() const noexcept {
+  const SourceTraits& traits = source_.traits();
+  const bool worth_it = !traits.whole_only || traits.shared_segments;
+  return worth_it && owner_wait_count_ < RemapPolicy::kMostWaits ? Waiting::kYes : Waiting::kNo;
+}
+
+std::size_t CachingAllocator::reserved_after(const Need& need, std::size_t commit_bytes) {
+  return ledger_.with_all_locked([&] {
     const std::size_t active = ledger_.current(kActiveBytes) + need.granted_bytes;
-    peak_active = std::max<std::size_t>(ledger_.peak(kActiveBytes), active);
-    const std::size_t reserved = ledger_.reserved_bytes() + commit_bytes;
-    free_bytes = reserved - std::min(reserved, active);
+    remap_.saw_active(std::max<std::size_t>(ledger_.peak(kActiveBytes), active));
+    return ledger_.reserved_bytes() + commit_bytes;
   });
-  const std::size_t wanted = remap_.remap_bytes(commit_bytes, free_bytes, peak_active);
+}
+
+bool CachingAllocator::take_over_range(Heap& heap, const Need& need) {
+  const std::size_t least = round_up(need.span_bytes(rules_.least_block_bytes), rules_.granule_bytes);
+  if (fences_ == nullptr || held(heap) || remap_.excess_bytes(reserved_after(need, least)) == 0) return false;
+  for (const Waiting waiting : {Waiting::kNo, patience()}) {
+    for (const auto& other : heaps_) {
+      if (other.get() == &heap || other->pool != heap.pool) continue;
+      reap_heap(*other);
+      {
+        const std::scoped_lock lock(other->lock());
+        other->end_rest();
+        if (!other->find_vacant_range(need, ~std::uint64_t{0})) continue;
+      }
+      const std::uint64_t idle = idle_frees(*other, waiting);
+      const bool taken = ledger_.with_all_locked([&] {
+        const std::optional<std::uint32_t> slot = other->find_vacant_range(need, idle);
+        if (!slot) return false;
+        const SourceRange range = other->range(*slot).source;
+        heap.adopt_range(*other, *slot);
+        addresses_.change(range.address, range.bytes, &heap);
+        return true;
+      });
+      if (taken) return true;
+    }
+  }
+  return false;
+}
+
+void CachingAllocator::remap_for(Heap& heap, const Need& need, std::size_t commit_bytes) {
+  if (planned_ != nullptr && planned_->followed() && budget_.claimed() + commit_bytes <= planned_->bytes()) return;
+  const std::size_t wanted = remap_.remap_bytes(commit_bytes, reserved_after(need, commit_bytes));
   if (wanted == 0) return;
-  const std::size_t remapped = decommit_idle(wanted, &heap.pool, Waiting::kNo, &heap);
+  const std::size_t remapped = decommit_idle(wanted, &heap.pool, patience(), &heap);
   remap_.remapped(remapped);
   source_calls_.remapped_bytes += remapped;
 }

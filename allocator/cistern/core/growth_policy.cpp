@@ -21,17 +21,18 @@ std::size_t growth_wish_bytes(const Options& options, const GrowthFacts& facts) 
   return 0;
 }
 
-std::size_t RemapPolicy::remap_bytes(std::size_t commit_bytes, std::size_t free_bytes,
-                                     std::size_t peak_active) noexcept {
+std::size_t RemapPolicy::excess_bytes(std::size_t reserved_bytes) const noexcept {
   if (slack_ >= 1.0) return 0;
-  const auto slack_bytes = static_cast<std::size_t>(slack_ * static_cast<double>(peak_active));
-  if (free_bytes <= slack_bytes) return 0;
-  const std::size_t wanted = std::min(commit_bytes, free_bytes - slack_bytes);
-  if (since_creation_ + wanted > static_cast<std::size_t>(kBudgetShare * static_cast<double>(peak_active))) {
-    since_creation_ = 0;
-    return 0;
-  }
-  return wanted;
+  const std::size_t granules = stream_order_ ? granule_slack_ : std::min(granule_slack_, share(kMostInGranules));
+  const std::size_t without_remap = share(1.0 + slack_) + granules;
+  return reserved_bytes - std::min(reserved_bytes, without_remap);
+}
+
+std::size_t RemapPolicy::remap_bytes(std::size_t commit_bytes, std::size_t reserved_bytes) noexcept {
+  const std::size_t wanted = std::min(commit_bytes, excess_bytes(reserved_bytes));
+  if (since_creation_ + wanted <= share(kBudgetShare)) return wanted;
+  since_creation_ = 0;
+  return 0;
 }
 
 }  // namespace cistern

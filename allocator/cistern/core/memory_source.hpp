@@ -15,6 +15,7 @@ struct SourceTraits {
   std::size_t capacity_bytes = 0;    ///< What the device has in all; shares of a limit refer to it.
   std::size_t range_step_bytes = 0;  ///< Address space worth reserving at once; at least one granule.
   bool whole_only = false;           ///< A range commits and decommits whole, as malloc does.
+  bool shared_segments = false;      ///< whole_only, and scarce: large blocks share ranges, a miss gives idle ones back.
 };
 
 struct SourceRange {

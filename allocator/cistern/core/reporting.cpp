@@ -106,7 +106,11 @@ Stats CachingAllocator::stats() const {
 }
 
 void CachingAllocator::reset_peak() {
-  ledger_.with_all_locked([&] { ledger_.reset_peaks(); });
+  const std::scoped_lock growth(growth_mutex_);
+  ledger_.with_all_locked([&] {
+    remap_.saw_active(ledger_.peak(kActiveBytes));
+    ledger_.reset_peaks();
+  });
 }
 
 void CachingAllocator::reset_accumulated() {

@@ -29,6 +29,7 @@ std::uint64_t CachingAllocator::idle_frees(Heap& heap, Waiting waiting) {
     const FenceState state = fences_->query(owner.fence);
     if (state != FenceState::kDone && !CISTERN_MUTANT(I13_fence_not_awaited)) {
       if (waiting == Waiting::kNo || state == FenceState::kCannotAskNow) return owner.idle_frees;
+      ++owner_wait_count_;
       fences_->wait(owner.fence);
     }
     {

@@ -30,6 +30,7 @@ class Pass {
           break;
         case ReplayOperation::Action::kUse:
           if (address != 0) allocator.record_stream(address, StreamId{operation.stream});
+          if (streams_ != nullptr) streams_->work(StreamId{operation.stream});
           break;
         case ReplayOperation::Action::kSync:
           if (streams_ != nullptr) streams_->sync(StreamId{operation.stream});
@@ -82,6 +83,7 @@ class Pass {
     while (pools_.size() < operation.pool) pools_.push_back(allocator.create_pool());
     if (operation.pool != 0) request.pool = pools_[operation.pool - 1];
     const Result<Allocation, Failure> result = allocator.allocate(request);
+    if (streams_ != nullptr) streams_->work(request.stream);
     if (result) return result->address;
     ++failure_count_;
     if (!first_failure_) first_failure_ = result.error();

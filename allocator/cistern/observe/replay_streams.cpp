@@ -7,7 +7,7 @@
 namespace cistern {
 
 FenceId ReplayStreams::record(StreamId stream) {
-  fences_.push_back({stream, now_});
+  fences_.push_back({stream, streams_[stream].given});
   return FenceId{fences_.size()};
 }
 
@@ -41,6 +41,7 @@ void ReplayStreams::wait(FenceId fence) {
 bool ReplayStreams::order_after(StreamId stream, FenceId fence) {
   CISTERN_CHECK_LE(fence.value, fences_.size());
   streams_[stream].after.push_back(fences_[fence.value - 1]);
+  work(stream);
   return true;
 }
 

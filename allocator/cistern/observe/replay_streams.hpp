@@ -27,6 +27,8 @@ class ReplayStreams final : public StreamFences {
   bool order_after(StreamId stream, FenceId fence) override;
   void release(FenceId) override {}
 
+  /// The stream is given work.
+  void work(StreamId stream) { streams_[stream].given = now_; }
   /// One operation later.
   void advance() noexcept { ++now_; }
   /// The program itself waits for a stream. Not counted.
@@ -40,8 +42,9 @@ class ReplayStreams final : public StreamFences {
     std::uint64_t time = 0;
   };
   struct Stream {
-    std::uint64_t done = 0;      ///< What was given before this time is done: it was waited for.
-    std::vector<Point> after;    ///< Its work starts after these.
+    std::uint64_t given = 0;   ///< When it got its latest work.
+    std::uint64_t done = 0;    ///< What was given until then is done: it was waited for.
+    std::vector<Point> after;  ///< Its work starts after these.
   };
   bool done(const Point& point) const;
   void finish(const Point& point);

@@ -35,6 +35,7 @@ SimulatedSource::SimulatedSource(SimulatedOptions options)
   traits_.range_step_bytes =
       options.range_step_bytes != 0 ? options.range_step_bytes : round_up(step_bytes, options.granule_bytes);
   traits_.whole_only = options.whole_only;
+  traits_.shared_segments = options.shared_segments;
 }
 
 std::optional<SourceRange> SimulatedSource::reserve(std::size_t bytes) {

@@ -21,6 +21,7 @@ struct SimulatedOptions {
   std::size_t range_step_bytes = 0;                ///< 0: the capacity, up to 4 GiB.
   std::size_t address_space_bytes = 65536 * kGiB;  ///< What all ranges together may span.
   bool whole_only = false;  ///< As malloc: reserve takes the memory, commit takes all of it.
+  bool shared_segments = false;  ///< As cudaMalloc, whose calls are slow.
 };
 
 enum class SourceVerb : std::uint8_t { kReserve, kCommit, kDecommit, kUnreserve };

@@ -25,7 +25,7 @@ class Cistern {
     if (!known || granule.empty()) throw std::invalid_argument("unknown variant " + variant);
     options_.strategy = *known;
     source_options_.granule_bytes = std::stoull(granule);
-    source_options_.whole_only = source_options_.name == "malloc";
+    source_options_.whole_only = source_options_.shared_segments = source_options_.name == "malloc";
   }
 
   void start(std::uint64_t capacity_bytes, std::uint64_t wish_bytes) {

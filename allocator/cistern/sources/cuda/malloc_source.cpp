@@ -27,6 +27,7 @@ SourceTraits traits_of(const char* name, std::size_t capacity_bytes, const Mallo
 std::unique_ptr<WholeSource> make_malloc_source(const DriverApi& api, int device, const MallocOptions& options) {
   WholeMemory memory;
   memory.traits = traits_of("malloc", api.memory(device).total_bytes, options);
+  memory.traits.shared_segments = true;
   memory.take = [api, device](std::size_t bytes) -> Address {
     const DriverFunctions& functions = api.functions();
     const DeviceGuard guard(functions, device);
