@@ -3,5 +3,5 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cmake --preset dev >/dev/null
-cmake --build --preset dev --target hit_path_benchmark
-exec tests/perf/check_hit_path.py build/dev/bin/hit_path_benchmark
+cmake --build --preset dev --target hit_path_benchmark threads_benchmark cistern_program
+exec tests/perf/check_hit_path.py build/dev/bin

@@ -1,9 +1,10 @@
-// The cases of the hit path, for the benchmark (ns) and for the instruction count (callgrind) alike.
+// The cases of the hit path, for the benchmarks (ns) and for the instruction count (callgrind) alike.
 #pragma once
 
-#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "cistern/core/caching_allocator.hpp"
@@ -12,61 +13,122 @@
 
 namespace cistern::perf {
 
+/// Streams on which all work is done at once. With fences, each stream keeps its memory to itself.
+class DoneFences final : public StreamFences {
+ public:
+  FenceId record(StreamId) override { return FenceId{++last_}; }
+  FenceState query(FenceId) override { return FenceState::kDone; }
+  void wait(FenceId) override {}
+  bool order_after(StreamId, FenceId) override { return true; }
+  void release(FenceId) noexcept override {}
+
+ private:
+  std::atomic<std::uint64_t> last_{0};
+};
+
+/// An allocator that never remaps, over a source that only counts.
+struct CountedAllocator {
+  SimulatedSource source{{.capacity_bytes = 1024 * kGiB}};
+  DoneFences fences;
+  CachingAllocator allocator{{.remap_slack = 1.0}, source, &fences};
+
+  std::uint64_t source_call_count() const { return allocator.stats().source_calls.total(); }
+};
+
 /// Allocate and free blocks of one size, last in, first out.
-class LastInFirstOut {
+class LastInFirstOut : public CountedAllocator {
  public:
   explicit LastInFirstOut(std::size_t bytes) : request_{.bytes = bytes} {
     for (int warm = 0; warm < 100; ++warm) pair();
   }
   /// One allocate and one free, with the lock and the statistics.
-  void pair() { allocator_.free(allocator_.allocate(request_)->address); }
+  void pair() { allocator.free(allocator.allocate(request_)->address); }
 
  private:
-  SimulatedSource source_;
-  CachingAllocator allocator_{{}, source_};
   Request request_;
 };
 
-/// A live set of fixed count; free any block of it, allocate one of another size: 512 B to 16 MiB,
-/// log-uniform. Never remaps, and is warmed up until misses are rare, so that it is the hit that is timed.
-class RandomChurn {
+/// A live set of fixed count; free any block of it, allocate one of another size: 512 B to 16 MiB, log-uniform. The draws
+/// repeat, so after a while nothing is asked for that was not there before; that is how long it warms up.
+class RandomChurn : public CountedAllocator {
  public:
-  explicit RandomChurn(std::size_t live_count) : live_(live_count) {
-    support::Random random(17);
+  explicit RandomChurn(std::size_t live_count, std::uint64_t stream = 0) : stream_{stream}, live_(live_count) {
+    support::Random random(17 + stream);
     draws_.resize(1 << 16);
-    for (Draw& draw : draws_) draw = {random.below(live_count), random.log_uniform(512, 16 * kMiB)};
+    for (Draw& draw : draws_) {
+      draw.victim = static_cast<std::uint32_t>(random.below(live_count));
+      draw.bytes = static_cast<std::uint32_t>(random.log_uniform(512, 16 * kMiB));
+    }
     for (Address& address : live_) address = allocate(random.log_uniform(512, 16 * kMiB));
-    for (std::size_t warm = 0; warm < std::max<std::size_t>(30 * live_count, draws_.size()); ++warm) pair();
+    for (std::uint64_t calls = 0, before = 1; calls != before;) {
+      before = source_call_count();
+      for (std::size_t warm = 0; warm < 2 * draws_.size(); ++warm) pair();
+      calls = source_call_count();
+    }
   }
   ~RandomChurn() {
-    for (const Address address : live_) allocator_.free(address);
+    for (const Address address : live_) allocator.free(address);
   }
   RandomChurn(const RandomChurn&) = delete;
   RandomChurn& operator=(const RandomChurn&) = delete;
 
   void pair() {
     const Draw& draw = draws_[at_++ % draws_.size()];
-    allocator_.free(live_[draw.victim]);
+    allocator.free(live_[draw.victim]);
     live_[draw.victim] = allocate(draw.bytes);
-  }
-  /// Requests so far that were not served by the first rung.
-  std::uint64_t miss_count() const {
-    return allocator_.stats().allocations.allocated -
-           allocator_.stats().served[static_cast<std::size_t>(Rung::kFit)];
   }
 
  private:
   struct Draw {
-    std::size_t victim = 0;
-    std::size_t bytes = 0;
+    std::uint32_t victim = 0;
+    std::uint32_t bytes = 0;
   };
-  Address allocate(std::size_t bytes) { return allocator_.allocate({.bytes = bytes})->address; }
+  Address allocate(std::size_t bytes) { return allocator.allocate({.bytes = bytes, .stream = stream_})->address; }
 
-  SimulatedSource source_;
-  CachingAllocator allocator_{{.remap_slack = 1.0}, source_};
+  StreamId stream_;
   std::vector<Address> live_;
   std::vector<Draw> draws_;
   std::size_t at_ = 0;
 };
+
+/// A pair, last in, first out, on each of many streams of one device, or of many devices, in turn. Each had a block at the
+/// same time before: while a device's peak is a single block, its credit goes from stream to stream with each pair.
+class RoundRobin {
+ public:
+  RoundRobin(std::size_t device_count, std::size_t stream_count)
+      : devices_(device_count), stream_count_(stream_count) {
+    for (CountedAllocator& device : devices_) {
+      std::vector<Address> live;
+      for (std::uint64_t stream = 0; stream < stream_count; ++stream) {
+        for (int i = 0; i < 2; ++i) {
+          live.push_back(device.allocator.allocate({.bytes = 512, .stream = StreamId{stream}})->address);
+        }
+      }
+      for (const Address address : live) device.allocator.free(address);
+    }
+    for (std::size_t warm = 0; warm < 100 * device_count * stream_count; ++warm) pair();
+  }
+  void pair() {
+    CachingAllocator& allocator = devices_[at_ % devices_.size()].allocator;
+    allocator.free(allocator.allocate({.bytes = 512, .stream = StreamId{at_ % stream_count_}})->address);
+    if (++at_ == devices_.size() * stream_count_) at_ = 0;
+  }
+
+ private:
+  std::deque<CountedAllocator> devices_;
+  std::size_t stream_count_;
+  std::size_t at_ = 0;
+};
+
+/// From nothing to `count` live blocks of mixed sizes and back, growing on the way.
+inline void fill_and_empty(std::size_t count) {
+  SimulatedSource source;
+  CachingAllocator allocator({}, source);
+  support::Random random(5);
+  std::vector<Address> live;
+  live.reserve(count);
+  while (live.size() < count) live.push_back(allocator.allocate({.bytes = random.log_uniform(512, 4 * kMiB)})->address);
+  for (const Address address : live) allocator.free(address);
+}
 
 }  // namespace cistern::perf

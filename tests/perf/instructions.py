@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 GOLDEN = pathlib.Path(__file__).with_name("instructions.golden.json")
-CASES = ("lifo_512", "lifo_1MiB", "churn_100", "churn_1000")
+CASES = ("lifo_512", "lifo_1MiB", "churn_100", "churn_1000", "churn_10000", "streams_64")
 PAIRS = 20_000
 TOLERANCE = 0.05
 

@@ -1,5 +1,7 @@
 #include "support/host_allocations.hpp"
 
+#include <malloc.h>
+
 #include <cstdlib>
 #include <new>
 
@@ -7,6 +9,7 @@ namespace cistern::support {
 namespace {
 
 thread_local std::uint64_t count = 0;
+thread_local std::int64_t bytes_held = 0;
 thread_local std::uint64_t fails_from = 0;  // 0: never
 thread_local bool failed = false;
 thread_local bool paused = false;
@@ -18,8 +21,16 @@ void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
     return nullptr;
   }
   if (bytes == 0) bytes = 1;
-  if (alignment <= alignof(std::max_align_t)) return std::malloc(bytes);
-  return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  void* memory = alignment <= alignof(std::max_align_t)
+                     ? std::malloc(bytes)
+                     : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  bytes_held += static_cast<std::int64_t>(malloc_usable_size(memory));
+  return memory;
+}
+
+void release(void* memory) noexcept {
+  bytes_held -= static_cast<std::int64_t>(malloc_usable_size(memory));
+  std::free(memory);
 }
 
 void* allocate_or_throw(std::size_t bytes, std::size_t alignment) {
@@ -31,6 +42,10 @@ void* allocate_or_throw(std::size_t bytes, std::size_t alignment) {
 
 std::uint64_t host_allocation_count() noexcept {
   return count;
+}
+
+std::int64_t host_bytes() noexcept {
+  return bytes_held;
 }
 
 FailingHostAllocations::FailingHostAllocations(std::uint64_t nth) noexcept {
@@ -55,6 +70,7 @@ bool FailingHostAllocations::struck() const noexcept {
 
 using cistern::support::allocate;
 using cistern::support::allocate_or_throw;
+using cistern::support::release;
 
 void* operator new(std::size_t bytes) {
   return allocate_or_throw(bytes, 1);
@@ -75,26 +91,26 @@ void* operator new[](std::size_t bytes, std::align_val_t alignment) {
   return allocate_or_throw(bytes, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* memory) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete[](void* memory) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete[](void* memory, std::align_val_t) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
+  release(memory);
 }
 void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
+  release(memory);
 }

@@ -9,6 +9,9 @@ namespace cistern::support {
 /// Calls of operator new by this thread so far.
 std::uint64_t host_allocation_count() noexcept;
 
+/// Bytes that this thread took by operator new and gave not back, as large as the host made them.
+std::int64_t host_bytes() noexcept;
+
 /// While it lives, the `nth` call (from 1) of operator new by this thread fails, and all after it too.
 class FailingHostAllocations {
  public:

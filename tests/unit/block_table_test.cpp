@@ -12,10 +12,7 @@ namespace cistern {
 namespace {
 
 Block block_at(Address address) {
-  Block block;
-  block.address = address;
-  block.bytes = 512;
-  return block;
+  return {address, 512, 0, BlockState::kActive};
 }
 
 TEST(BlockTable, FindsWhatWasEnteredAndNothingElse) {
@@ -23,13 +20,13 @@ TEST(BlockTable, FindsWhatWasEnteredAndNothingElse) {
   table.prepare(2);
   const BlockIndex a = table.create(block_at(4096));
   const BlockIndex b = table.create(block_at(8192));
-  table.insert(a);
-  EXPECT_EQ(table.find(4096), a);
-  EXPECT_EQ(table.find(8192), kNoBlock) << "created, but not entered";
-  table.insert(b);
-  table.erase(a);
-  EXPECT_EQ(table.find(4096), kNoBlock);
-  EXPECT_EQ(table.find(8192), b);
+  table.insert(a, 4096);
+  EXPECT_EQ(table.find(4096).block, a);
+  EXPECT_EQ(table.find(8192).block, kNoBlock) << "created, but not entered";
+  table.insert(b, 8192);
+  table.erase(table.find(4096), 4096);
+  EXPECT_EQ(table.find(4096).block, kNoBlock);
+  EXPECT_EQ(table.find(8192).block, b);
   EXPECT_EQ(table.live_count(), 1u);
 }
 
@@ -48,7 +45,7 @@ TEST(BlockTable, KeepsItsPromiseOfRoom) {
   table.prepare(1000);
   ASSERT_TRUE(table.ready_for(1000));
   const std::uint64_t before = support::host_allocation_count();
-  for (Address i = 1; i <= 1000; ++i) table.insert(table.create(block_at(i * 512)));
+  for (Address i = 1; i <= 1000; ++i) table.insert(table.create(block_at(i * 512)), i * 512);
   EXPECT_EQ(support::host_allocation_count(), before);
 }
 
@@ -58,7 +55,7 @@ TEST(BlockTable, IsUnchangedWhenTheHostHasNoMemory) {
   std::vector<BlockIndex> blocks;
   while (table.ready_for(1)) {
     blocks.push_back(table.create(block_at((blocks.size() + 1) * 64)));
-    table.insert(blocks.back());
+    table.insert(blocks.back(), blocks.size() * 64);
   }
   const auto prepare_fails = [&](std::uint64_t nth) {
     const support::FailingHostAllocations failing(nth);
@@ -72,7 +69,7 @@ TEST(BlockTable, IsUnchangedWhenTheHostHasNoMemory) {
   std::uint64_t nth = 1;
   for (; prepare_fails(nth); ++nth) {
     EXPECT_FALSE(table.ready_for(1));
-    for (std::size_t i = 0; i < blocks.size(); ++i) EXPECT_EQ(table.find((i + 1) * 64), blocks[i]);
+    for (std::size_t i = 0; i < blocks.size(); ++i) EXPECT_EQ(table.find((i + 1) * 64).block, blocks[i]);
   }
   EXPECT_GT(nth, 1u) << "it does allocate";
   EXPECT_TRUE(table.ready_for(1));
@@ -85,14 +82,14 @@ TEST(BlockTable, AgreesWithAMapThroughChurn) {
   for (int i = 0; i < 200'000; ++i) {
     const Address address = 64 * (1 + random.below(4000));
     const auto known = model.find(address);
-    ASSERT_EQ(table.find(address), known == model.end() ? kNoBlock : known->second);
+    ASSERT_EQ(table.find(address).block, known == model.end() ? kNoBlock : known->second);
     if (known == model.end()) {
       table.prepare(1);
       const BlockIndex index = table.create(block_at(address));
-      table.insert(index);
+      table.insert(index, address);
       model.emplace(address, index);
     } else if (random.below(4000) < model.size() * 2) {
-      table.erase(known->second);
+      table.erase(table.find(address), address);
       table.destroy(known->second);
       model.erase(known);
     }

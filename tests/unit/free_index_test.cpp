@@ -14,10 +14,7 @@ class FreeIndexTest : public ::testing::Test {
  protected:
   BlockIndex add(std::size_t bytes, Address address) {
     table_.prepare(1);
-    Block block;
-    block.bytes = bytes;
-    block.address = address;
-    const BlockIndex index = table_.create(block);
+    const BlockIndex index = table_.create(Block(address, bytes, 0, BlockState::kFree));
     free_.insert(table_, index);
     return index;
   }
@@ -25,7 +22,7 @@ class FreeIndexTest : public ::testing::Test {
   std::size_t least_fit(const std::vector<BlockIndex>& blocks, std::size_t bytes) const {
     std::size_t least = 0;
     for (const BlockIndex index : blocks) {
-      const std::size_t candidate = table_[index].bytes;
+      const std::size_t candidate = table_[index].bytes();
       if (candidate >= bytes && (least == 0 || candidate < least)) least = candidate;
     }
     return least;
@@ -95,9 +92,9 @@ TEST_F(FreeIndexTest, ExactFitAgreesWithSearchingEverything) {
     const std::size_t wanted = random.log_uniform(64, 1 << 24);
     const std::size_t least = least_fit(blocks, wanted);
     const BlockIndex exact = free_.fit_exactly(table_, wanted);
-    ASSERT_EQ(exact == kNoBlock ? 0 : table_[exact].bytes, least);
+    ASSERT_EQ(exact == kNoBlock ? 0 : table_[exact].bytes(), least);
     const BlockIndex found = free_.fit(table_, wanted);
-    ASSERT_TRUE(found == kNoBlock || table_[found].bytes >= wanted);
+    ASSERT_TRUE(found == kNoBlock || table_[found].bytes() >= wanted);
   }
 }
 

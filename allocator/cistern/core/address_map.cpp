@@ -7,23 +7,34 @@
 #include "cistern/base/units.hpp"
 
 namespace cistern {
-AddressMap::Leaf& AddressMap::leaf_of(std::size_t page) {
-  std::atomic<Leaf*>& top = top_[page >> kLeafBits];
-  Leaf* leaf = top.load(std::memory_order_relaxed);
-  if (leaf == nullptr) {
-    leaves_.push_back(std::make_unique<Leaf>());
-    leaf = leaves_.back().get();
-    top.store(leaf, std::memory_order_release);
+namespace {
+
+/// What the entry leads to, made if it leads nowhere yet. May throw, and nothing is changed then.
+template <class Node>
+Node& made(std::atomic<Node*>& entry, std::vector<std::unique_ptr<Node>>& nodes) {
+  Node* node = entry.load(std::memory_order_relaxed);
+  if (node == nullptr) {
+    nodes.push_back(std::make_unique<Node>());
+    node = nodes.back().get();
+    entry.store(node, std::memory_order_release);
   }
-  return *leaf;
+  return *node;
+}
+
+}  // namespace
+
+AddressMap::Leaf& AddressMap::leaf_of(std::size_t page) {
+  Middle& middle = made(top_[page >> (2 * kBits)], middles_);
+  return made(middle[page >> kBits & kMask], leaves_);
 }
 
 void AddressMap::set_pages(Address begin, Address end, Heap* heap) noexcept {
   for (std::size_t page = begin >> kPageBits; page < end >> kPageBits;) {
-    Leaf& leaf = *top_[page >> kLeafBits].load(std::memory_order_relaxed);
+    const Middle& middle = *top_[page >> (2 * kBits)].load(std::memory_order_relaxed);
+    Leaf& leaf = *middle[page >> kBits & kMask].load(std::memory_order_relaxed);
     do {
-      leaf[page & (kLeafPages - 1)].store(heap, std::memory_order_release);
-    } while (++page < end >> kPageBits && (page & (kLeafPages - 1)) != 0);
+      leaf[page & kMask].store(heap, std::memory_order_release);
+    } while (++page < end >> kPageBits && (page & kMask) != 0);
   }
 }
 
@@ -34,7 +45,7 @@ void AddressMap::add(Address address, std::size_t bytes, Heap* heap) {
   const Address last_whole = round_down(end, kPageBytes);
   if (first_whole < last_whole) {  // may throw; nothing is set yet
     const std::size_t last = (last_whole >> kPageBits) - 1;
-    for (std::size_t page = first_whole >> kPageBits; page < last; page += kLeafPages) leaf_of(page);
+    for (std::size_t page = first_whole >> kPageBits; page < last; page += kMask + 1) leaf_of(page);
     leaf_of(last);
   }
   if (first_whole != address || last_whole != end) {
@@ -50,7 +61,9 @@ void AddressMap::remove(Address address, std::size_t bytes) noexcept {
   const Address end = address + bytes;
   {
     const std::scoped_lock lock(parts_lock_);
-    std::erase_if(parts_, [&](const Part& part) { return part.address == address; });
+    const auto at = std::lower_bound(parts_.begin(), parts_.end(), address,
+                                     [](const Part& part, Address a) { return part.address < a; });
+    if (at != parts_.end() && at->address == address) parts_.erase(at);
   }
   const Address first_whole = round_up(address, kPageBytes);
   const Address last_whole = round_down(end, kPageBytes);

@@ -15,7 +15,7 @@ namespace cistern {
 
 class Heap;
 
-/// A two-level table by address >> 21. Pages that a range covers only in part (segments of a malloc-like source) lead to
+/// A three-level table by address >> 21, whose nodes of 4 KiB are made as they are needed: a small device stays small. Pages that a range covers only in part (segments of a malloc-like source) lead to
 /// a short sorted list. Written under the growth mutex before the first grant of a range; read by every free.
 class AddressMap {
  public:
@@ -28,21 +28,27 @@ class AddressMap {
   Heap* find(Address address) const noexcept {
     const std::size_t page = address >> kPageBits;
     if (page < kPages) [[likely]] {
-      const Leaf* leaf = top_[page >> kLeafBits].load(std::memory_order_acquire);
-      Heap* heap = leaf == nullptr ? nullptr : (*leaf)[page & (kLeafPages - 1)].load(std::memory_order_acquire);
-      if (heap != nullptr) [[likely]] return heap;
+      const Middle* middle = top_[page >> (2 * kBits)].load(std::memory_order_acquire);
+      if (middle != nullptr) [[likely]] {
+        const Leaf* leaf = (*middle)[page >> kBits & kMask].load(std::memory_order_acquire);
+        Heap* heap = leaf == nullptr ? nullptr : (*leaf)[page & kMask].load(std::memory_order_acquire);
+        if (heap != nullptr) [[likely]] return heap;
+      }
     }
     return find_part(address);
   }
 
  private:
   static constexpr unsigned kPageBits = 21;
-  static constexpr unsigned kLeafBits = 13;
-  static constexpr unsigned kTopBits = 48 - kPageBits - kLeafBits;
-  static constexpr std::size_t kPages = std::size_t{1} << (kTopBits + kLeafBits);
+  static constexpr unsigned kBits = 9;
+  static constexpr std::size_t kMask = (std::size_t{1} << kBits) - 1;
+  static constexpr std::size_t kPages = std::size_t{1} << (3 * kBits);
   static constexpr std::size_t kPageBytes = std::size_t{1} << kPageBits;
-  static constexpr std::size_t kLeafPages = std::size_t{1} << kLeafBits;
-  using Leaf = std::array<std::atomic<Heap*>, kLeafPages>;
+  static_assert(kPageBits + 3 * kBits == 48);
+  template <class Entry>
+  using Node = std::array<std::atomic<Entry*>, std::size_t{1} << kBits>;
+  using Leaf = Node<Heap>;
+  using Middle = Node<Leaf>;
 
   struct Part {
     Address address;
@@ -56,7 +62,8 @@ class AddressMap {
   /// Requires leaves.
   void set_pages(Address begin, Address end, Heap* heap) noexcept;
 
-  std::array<std::atomic<Leaf*>, std::size_t{1} << kTopBits> top_{};
+  Node<Middle> top_{};
+  std::vector<std::unique_ptr<Middle>> middles_;
   std::vector<std::unique_ptr<Leaf>> leaves_;
   std::vector<Part> parts_;  // sorted by address
   mutable SpinLock parts_lock_;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cistern/base/ids.hpp"
-#include "cistern/core/block_table.hpp"
+#include "cistern/core/block.hpp"
 #include "cistern/core/memory_source.hpp"
 
 namespace cistern {

@@ -48,7 +48,7 @@ CachingAllocator::~CachingAllocator() {
   decommit_idle(kNoLimit, nullptr, Waiting::kYes);
   for (const auto& heap : heaps_) {
     for (std::uint32_t slot = 0; slot < heap->range_count(); ++slot) {
-      if (heap->range(slot).first != kNoBlock) source_.unreserve(heap->range(slot).source.id);
+      if (heap->range(slot).border != kNoBlock) source_.unreserve(heap->range(slot).source.id);
     }
   }
 }
@@ -66,6 +66,8 @@ CachingAllocator::~CachingAllocator() {
     need.alignment = rules_.least_block_bytes;  // all blocks of the pool start on granule borders
   }
   need.small = need.granted_bytes < rules_.small_block_bytes;
+  static_assert(kSmallBlocks == 0 && kLargeBlocks == 1);
+  need.block_class = 1u - static_cast<std::size_t>(need.small & rules_.separate_small_ranges);
   return need;
 }
 
@@ -159,6 +161,7 @@ CachingAllocator::Served CachingAllocator::fit_in_other_ranges(Heap& heap, const
   if (!rules_.separate_small_ranges) return std::nullopt;
   Need other = need;
   other.small = !need.small;
+  other.block_class = need.block_class == kSmallBlocks ? kLargeBlocks : kSmallBlocks;
   return fit_exactly(heap, other);
 }
 
@@ -248,6 +251,7 @@ Heap* CachingAllocator::heap_for(const Request& request) {
   Budget& budget = budget_of(request.pool);
   if (heaps_.size() == HeapDirectory::kMaxHeaps) throw std::bad_alloc();
   heaps_.reserve(heaps_.size() + 1);
+  directory_.prepare();
   owner_fences_.reserve(heaps_.size() + 1);
   auto heap = std::make_unique<Heap>(static_cast<std::uint32_t>(heaps_.size()), request.stream, request.pool, budget,
                                      rules_);
@@ -263,10 +267,11 @@ Heap* CachingAllocator::heap_for(const Request& request) {
 FreeOutcome CachingAllocator::free(Address address) {
   Heap* heap = addresses_.find(address);
   if (heap == nullptr) [[unlikely]] return FreeOutcome::kNotLive;
+  heap->fetch_live(address);
   bool events_due = false;
   {
     std::unique_lock lock(heap->lock());
-    const Live live = heap->find_live(address);
+    const BlockTable::Live live = heap->find_live(address);
     if (live.block == kNoBlock) [[unlikely]] return FreeOutcome::kNotLive;
     if (heap->used_by_streams(live.block)) [[unlikely]] {
       std::vector<StreamLedger::OpenFence> users = heap->give_pending(live.block);
@@ -274,7 +279,7 @@ FreeOutcome CachingAllocator::free(Address address) {
       fence_pending(*heap, users);
       return FreeOutcome::kPending;
     }
-    heap->give(live);
+    heap->give(live, address);
     events_due = heap->events().due();
   }
   after_operation(*heap, events_due);
@@ -288,7 +293,7 @@ std::optional<LiveBlock> CachingAllocator::find(Address address) const {
   const std::scoped_lock lock(heap->lock());
   const BlockIndex block = heap->find_live(address).block;
   if (block == kNoBlock) return std::nullopt;
-  return LiveBlock{{address, heap->block(block).requested_bytes, heap->block(block).bytes}, heap->stream, heap->pool,
+  return LiveBlock{{address, heap->block(block).requested_bytes(), heap->block(block).bytes()}, heap->stream, heap->pool,
                    heap->used_by_streams(block)};
 }
 
@@ -298,7 +303,7 @@ std::optional<RangePlace> CachingAllocator::find_range(Address address) const {
   const std::scoped_lock lock(heap->lock());
   for (std::uint32_t slot = 0; slot < heap->range_count(); ++slot) {
     const Range& range = heap->range(slot);
-    if (range.first == kNoBlock || address - range.source.address >= range.source.bytes) continue;
+    if (range.border == kNoBlock || address - range.source.address >= range.source.bytes) continue;
     return RangePlace{range.source, heap->stream, heap->pool};
   }
   return std::nullopt;

@@ -133,13 +133,13 @@ class CachingAllocator {
   enum class Waiting : std::uint8_t { kNo, kYes };
   enum class Remapping : std::uint8_t { kNo, kYes };
 
-  /// Promise I13, lazily: a fence on the owner stream that covers every free up to a number.
+  /// Promise I13, lazily: a fence on the owner stream that covers every free up to an epoch (see Heap::end_epoch).
   struct OwnerFence {
     FenceId fence;
     bool open = false;
-    std::uint64_t covers = 0;      ///< Frees up to this number lie before the open fence.
-    std::uint64_t idle_frees = 0;  ///< Frees up to this number are idle.
-    std::uint64_t ticked = 0;      ///< Frees up to this number happened before the previous tick.
+    std::uint64_t covers = 0;      ///< Frees up to this epoch lie before the open fence.
+    std::uint64_t idle_frees = 0;  ///< Frees up to this epoch are idle.
+    std::uint64_t ticked = 0;      ///< Frees up to this epoch happened before the previous tick.
   };
   struct Grower {
     Refusal refusal = Refusal::kNone;

@@ -52,7 +52,7 @@ void DeviceLedger::share_out(std::size_t of, GaugeKind kind, std::uint64_t spare
 }
 
 void DeviceLedger::admit(Heap& heap, const Need& need) noexcept {
-  for (const std::size_t of : {heap.class_of(need), kAllBlocks}) {
+  for (const std::size_t of : {need.block_class, kAllBlocks}) {
     const bool missed = of == kAllBlocks ? CISTERN_MUTANT(I6_peak_missed) : CISTERN_MUTANT(I6_class_peak_missed);
     for (std::size_t k = 0; k < kLedgerGaugeCount; ++k) {
       const auto kind = static_cast<GaugeKind>(k);

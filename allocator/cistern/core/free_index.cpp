@@ -1,5 +1,7 @@
 #include "cistern/core/free_index.hpp"
 
+#include <algorithm>
+
 namespace cistern {
 
 BlockIndex FreeIndex::fit_exactly(const BlockTable& blocks, std::size_t bytes) const noexcept {
@@ -17,7 +19,7 @@ std::size_t FreeIndex::largest_bytes(const BlockTable& blocks) const noexcept {
     if (words_[word] == 0) continue;
     const auto bin = word * 64 + 63 - static_cast<std::uint32_t>(std::countl_zero(words_[word]));
     for (BlockIndex i = heads_[bin]; i != kNoBlock; i = blocks[i].bin_next) {
-      if (blocks[i].bytes > largest) largest = blocks[i].bytes;
+      largest = std::max(largest, blocks[i].bytes());
     }
     break;
   }

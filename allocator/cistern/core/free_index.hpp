@@ -15,15 +15,22 @@ namespace cistern {
 /// Threads: guarded by the heap's lock. Cost: insert, remove and fit are O(1).
 class FreeIndex {
  public:
-  void insert(BlockTable& blocks, BlockIndex index) noexcept { insert_into(blocks, index, bin_of(blocks[index].bytes)); }
-  void remove(BlockTable& blocks, BlockIndex index) noexcept;
+  /// A block that is in no list becomes free.
+  void insert(BlockTable& blocks, BlockIndex index) noexcept {
+    const std::size_t bytes = blocks[index].bytes();
+    const std::uint32_t bin = bin_of(bytes);
+    blocks[index].set_free(bytes, bin);
+    link(blocks, index, bin);
+  }
+  void remove(BlockTable& blocks, BlockIndex index) noexcept { unlink(blocks, index, blocks[index].bin()); }
   /// Gives a free block another size. A block that stays in its bin, as most large ones do, keeps its place.
   void resize(BlockTable& blocks, BlockIndex index, std::size_t bytes) noexcept {
-    const std::uint32_t bin = bin_of(bytes);
-    blocks[index].bytes = bytes;
-    if (bin == blocks[index].bin || CISTERN_MUTANT(I3_bin_kept)) return;
-    remove(blocks, index);
-    insert_into(blocks, index, bin);
+    const std::uint32_t old_bin = blocks[index].bin();
+    const std::uint32_t bin = CISTERN_MUTANT(I3_bin_kept) ? old_bin : bin_of(bytes);
+    blocks[index].set_free(bytes, bin);
+    if (bin == old_bin) return;
+    unlink(blocks, index, old_bin);
+    link(blocks, index, bin);
   }
 
   /// A block of at least `bytes`: the smallest of the first four that fit in the own bin, else of the first four of the
@@ -39,7 +46,7 @@ class FreeIndex {
   BlockIndex head(std::uint32_t bin) const noexcept { return heads_[bin]; }
   bool bit(std::uint32_t bin) const noexcept { return ((words_[bin / 64] >> (bin % 64)) & 1) != 0; }
 
-  /// Calls visit(index) for every free block. The visitor must not change the index.
+  /// Calls visit(index) for every free block, by rising bins. The visitor must not change the index.
   template <class Visitor>
   void for_each(const BlockTable& blocks, Visitor&& visit) const {
     for (std::uint32_t bin = next_bin(0); bin < kBinCount; bin = next_bin(bin + 1)) {
@@ -56,8 +63,7 @@ class FreeIndex {
    public:
     explicit Smallest(std::size_t bytes) noexcept : bytes_(bytes) {}
     void consider(const BlockTable& blocks, BlockIndex index) noexcept {
-      const std::size_t excess = blocks[index].bytes - bytes_;  // of what is too small it wraps to more than any
-      const Rank rank = Rank{excess} << 64 | blocks[index].address;
+      const Block::Rank rank = blocks[index].rank_above(bytes_);
       const bool better = rank < least_;
       least_ = better ? rank : least_;
       index_ = better ? index : index_;
@@ -65,13 +71,13 @@ class FreeIndex {
     BlockIndex index() const noexcept { return index_; }
 
    private:
-    __extension__ typedef unsigned __int128 Rank;
     const std::size_t bytes_;
-    Rank least_ = Rank{1} << 127;
+    Block::Rank least_ = Block::Rank{1} << 127;  // what is too small ranks above
     BlockIndex index_ = kNoBlock;
   };
 
-  void insert_into(BlockTable& blocks, BlockIndex index, std::uint32_t bin) noexcept;
+  void link(BlockTable& blocks, BlockIndex index, std::uint32_t bin) noexcept;
+  void unlink(BlockTable& blocks, BlockIndex index, std::uint32_t bin) noexcept;
   /// The first non-empty bin at or above `bin`, or kBinCount.
   std::uint32_t next_bin(std::uint32_t bin) const noexcept;
   /// Of the first four blocks of the bin.
@@ -79,16 +85,14 @@ class FreeIndex {
 
   std::array<BlockIndex, kBinCount> heads_{};
   std::array<std::uint64_t, kBinCount / 64> words_{};
-  std::uint64_t summary_ = 0;  // bit w: words_[w] is not zero
+  std::uint64_t summary_ = 0;  // bit w: words_[w] was not always zero
 };
 
 // The hit path, inline.
 
-[[gnu::always_inline]] inline void FreeIndex::insert_into(BlockTable& blocks, BlockIndex index,
-                                                         std::uint32_t bin) noexcept {
+[[gnu::always_inline]] inline void FreeIndex::link(BlockTable& blocks, BlockIndex index, std::uint32_t bin) noexcept {
   Block& block = blocks[index];
   const BlockIndex head = heads_[bin];
-  block.bin = static_cast<std::uint16_t>(bin);
   block.bin_prev = kNoBlock;
   block.bin_next = head;
   blocks[head].bin_prev = index;
@@ -98,20 +102,17 @@ class FreeIndex {
 }
 
 // Whether a block is the first or the last of its bin is random: no branch asks.
-[[gnu::always_inline]] inline void FreeIndex::remove(BlockTable& blocks, BlockIndex index) noexcept {
+[[gnu::always_inline]] inline void FreeIndex::unlink(BlockTable& blocks, BlockIndex index, std::uint32_t bin) noexcept {
   const BlockIndex next = blocks[index].bin_next;
   const BlockIndex prev = blocks[index].bin_prev;
-  const std::uint32_t bin = blocks[index].bin;
   blocks[next].bin_prev = prev;
   blocks[prev].bin_next = next;
   blocks[kNoBlock].bin_next = kNoBlock;  // which prev may be
   const BlockIndex first = -static_cast<BlockIndex>(prev == kNoBlock);  // all ones if it is
   const BlockIndex head = heads_[bin] ^ ((heads_[bin] ^ next) & first);
   heads_[bin] = head;
-  std::uint64_t& word = words_[bin / 64];
   const std::uint64_t empty = head == kNoBlock;
-  if (!CISTERN_MUTANT(I4_bit_stays_set)) word &= ~(empty << (bin % 64));
-  summary_ &= ~(std::uint64_t{word == 0} << (bin / 64));
+  if (!CISTERN_MUTANT(I4_bit_stays_set)) words_[bin / 64] &= ~(empty << (bin % 64));
 }
 
 [[gnu::always_inline]] inline std::uint32_t FreeIndex::next_bin(std::uint32_t bin) const noexcept {
@@ -119,16 +120,18 @@ class FreeIndex {
   const std::uint32_t word = bin / 64;
   const std::uint64_t here = words_[word] & (~std::uint64_t{0} << (bin % 64));
   if (here != 0) return word * 64 + static_cast<std::uint32_t>(std::countr_zero(here));
-  const std::uint64_t above = summary_ & (~std::uint64_t{1} << word);
-  if (above == 0) return kBinCount;
-  const auto next = static_cast<std::uint32_t>(std::countr_zero(above));
-  return next * 64 + static_cast<std::uint32_t>(std::countr_zero(words_[next]));
+  for (std::uint64_t above = summary_ & (~std::uint64_t{1} << word); above != 0; above &= above - 1) {
+    const auto next = static_cast<std::uint32_t>(std::countr_zero(above));
+    if (words_[next] != 0) [[likely]] return next * 64 + static_cast<std::uint32_t>(std::countr_zero(words_[next]));
+  }
+  return kBinCount;
 }
 
 [[gnu::always_inline]] inline BlockIndex FreeIndex::fit_in(const BlockTable& blocks, std::uint32_t bin,
                                                           std::size_t bytes) const noexcept {
   Smallest smallest(bytes);
   BlockIndex index = heads_[bin];
+#pragma GCC unroll 4
   for (std::size_t scanned = 0; scanned < kScanned; ++scanned, index = blocks[index].bin_next) {
     smallest.consider(blocks, index);  // behind the last block of the bin: no block, which is too small
   }

@@ -90,7 +90,7 @@ std::size_t CachingAllocator::wish_bytes(const Heap& heap, const Need& need) con
   GrowthFacts facts;
   {
     const std::scoped_lock lock(heap.lock());
-    facts.held_of_kind = heap.committed_bytes(need.small && rules_.separate_small_ranges);
+    facts.held_of_kind = heap.committed_bytes(need.block_class);
   }
   facts.preallocated = preallocated_bytes_;
   facts.limit = budget_.limit();

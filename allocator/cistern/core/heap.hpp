@@ -13,6 +13,7 @@
 #include "cistern/core/block_table.hpp"
 #include "cistern/core/budget.hpp"
 #include "cistern/core/event_log.hpp"
+#include "cistern/core/free_epochs.hpp"
 #include "cistern/core/free_index.hpp"
 #include "cistern/core/gauges.hpp"
 #include "cistern/core/heap_types.hpp"
@@ -44,21 +45,18 @@ class Heap {
   void make_room() { blocks_.prepare(kRoom); }
   /// True if taking stays below this heap's credit, so that device peaks remain exact without the ledger.
   bool admits(const Need& need) noexcept {
-    return gauges_.admits(class_of(need), need.requested_bytes, need.granted_bytes);
-  }
-  /// The class of blocks that serves the need: it has its own ranges, free index and gauges.
-  std::size_t class_of(const Need& need) const noexcept {
-    static_assert(kSmallBlocks == 0 && kLargeBlocks == 1);
-    return 1u - static_cast<std::size_t>(need.small & rules_.separate_small_ranges);
+    return gauges_.admits(need.block_class, need.requested_bytes, need.granted_bytes);
   }
   /// Splits the free block and grants its part. Requires what find() found, has_room() and admits().
   Address take(BlockIndex block, const Need& need) noexcept;
   /// As take, at an address of the caller's choice within the free block.
   Address take_at(BlockIndex block, Address address, const Need& need) noexcept;
   /// The live block at the address; its block is kNoBlock if there is none.
-  Live find_live(Address address) noexcept;
+  BlockTable::Live find_live(Address address) noexcept;
+  /// Called ahead of find_live(), before the lock is taken: what it will wait for comes meanwhile.
+  void fetch_live(Address address) const noexcept { blocks_.fetch(address); }
   /// Frees a live block that no other stream used: coalesces, and is reusable at once.
-  void give(Live live) noexcept;
+  void give(BlockTable::Live live, Address address) noexcept;
 
   // --- the resting block --------------------------------------------------------------------------------------------
   // What was taken last, and given back before anything else changed, rests: it is free, but not joined with its
@@ -76,7 +74,7 @@ class Heap {
   }
 
   // --- streams ------------------------------------------------------------------------------------------------------
-  bool used_by_streams(BlockIndex block) const noexcept { return blocks_[block].streams; }
+  bool used_by_streams(BlockIndex block) const noexcept { return blocks_[block].streams(); }
   void record_use(BlockIndex block, StreamId stream);
   /// Frees a live block that other streams used: it is pending until settle(). Returns the streams to fence.
   std::vector<StreamLedger::OpenFence> give_pending(BlockIndex block);
@@ -93,9 +91,11 @@ class Heap {
   /// Claims the free blocks and holes that hold [address, address + bytes). Requires that `first` holds the address, and
   /// that nothing else lies there.
   Claim claim_place(BlockIndex first, Address address, std::size_t bytes);
-  /// Claims up to `bytes` of whole granules inside one free block with last_free <= idle_frees; wholly free ranges only
-  /// if whole_ranges. Nothing if there are none. Cost: O(free blocks).
-  std::optional<Claim> claim_idle(std::size_t bytes, std::uint64_t idle_frees, bool whole_ranges);
+  /// Claims up to `bytes` of whole granules inside one free block whose last free lies in an epoch up to `idle_epoch`;
+  /// wholly free ranges only if whole_ranges. Nothing if there are none. Cost: O(free blocks).
+  std::optional<Claim> claim_idle(std::size_t bytes, std::uint64_t idle_epoch, bool whole_ranges);
+  /// All frees so far lie in epochs up to the one returned, later ones do not.
+  std::uint64_t end_epoch() noexcept;
   /// The claimed memory is all committed: one free block, coalesced.
   void finish_commit(const Claim& claim) noexcept;
   /// The claimed memory is all decommitted: one hole, merged.
@@ -119,11 +119,12 @@ class Heap {
   // --- looking: at blocks only when none rests ------------------------------------------------------------------------
   const Range& range(std::uint32_t slot) const noexcept { return ranges_[slot]; }
   std::uint32_t range_count() const noexcept { return static_cast<std::uint32_t>(ranges_.size()); }
+  /// The first of the blocks that tile the range; kNoBlock if the slot is unused.
+  BlockIndex first_block(std::uint32_t slot) const noexcept { return blocks_[ranges_[slot].border].next; }
   const Block& block(BlockIndex index) const noexcept { return blocks_[index]; }
-  std::size_t committed_bytes() const noexcept { return committed_bytes_; }
-  std::size_t committed_bytes(bool small) const noexcept;
+  std::size_t committed_bytes() const noexcept { return committed_bytes(kSmallBlocks) + committed_bytes(kLargeBlocks); }
+  std::size_t committed_bytes(std::size_t block_class) const noexcept { return committed_bytes_[block_class]; }
   std::size_t largest_free_bytes() const noexcept;
-  std::uint64_t free_count() const noexcept { return free_count_; }
   Gauges& gauges() noexcept { return gauges_; }
   const Gauges& gauges() const noexcept { return gauges_; }
   EventBuffer& events() noexcept { return events_; }
@@ -137,28 +138,29 @@ class Heap {
 
  private:
   static constexpr std::size_t kRoom = 4;  // blocks that one operation may create
-
+  using Live = BlockTable::Live;
   struct Window;
-  FreeIndex& index_of(const Block& block) noexcept { return index_[block.block_class]; }
   /// A free block that is in no bin yet.
-  void insert_free(BlockIndex block) noexcept;
-  void remove_free(BlockIndex block) noexcept;
+  void insert_free(BlockIndex block, std::size_t block_class) noexcept;
+  void remove_free(BlockIndex block, std::size_t block_class) noexcept;
   /// A free block gets another start and size; its neighbours are what they will be.
-  void resize_free(BlockIndex block, Address address, std::size_t bytes) noexcept;
+  void resize_free(BlockIndex block, std::size_t block_class, Address address, std::size_t bytes) noexcept;
   /// A live block leaves the table of addresses and becomes free.
-  void release(Live live) noexcept;
+  void release(Live live, Address address) noexcept;
   void release_resting() noexcept;
   /// A block that is in no bin becomes free, and one with its free neighbours.
-  void become_free(BlockIndex block, std::uint64_t last_free) noexcept;
+  void become_free(BlockIndex block, std::size_t block_class, Block::Stamp last_free) noexcept;
   /// Free bytes beside a block with memory cannot be given back whole: they count as split.
   bool beside_memory(const Block& block) const noexcept;
-  BlockIndex link_new(Address address, std::size_t bytes, BlockIndex next, BlockIndex prev) noexcept;
+  BlockIndex link_new(const Block& block, BlockIndex prev, BlockIndex next) noexcept;
   void unlink(BlockIndex block) noexcept;
   void write_event(EventKind kind, Address address, std::size_t bytes, std::size_t granted, StreamId of,
                    FenceId fence) noexcept;
   /// Makes the block a hole, merged with the holes beside it.
   void become_hole(BlockIndex block) noexcept;
+  bool is_hole(BlockIndex block) const noexcept;
   bool vacant(BlockIndex block) const noexcept;
+  std::uint32_t range_of(BlockIndex block) const noexcept;
   void consider_run(BlockIndex first, std::size_t bytes, Window& best) const noexcept;
   /// Requires room for the pieces.
   void claim_blocks(BlockIndex first, BlockIndex last, Claim& claim) noexcept;
@@ -178,19 +180,20 @@ class Heap {
   void audit_range(std::uint32_t slot, Seen& seen, std::size_t& free_blocks) const;
   void audit_index(std::size_t free_blocks) const;
   std::size_t whole_granules(const Block& block, bool whole_ranges) const noexcept;
-
   const HeapRules rules_;
   mutable SpinLock lock_;
   BlockTable blocks_;
   std::array<FreeIndex, kClassCount> index_;
   BlockIndex first_hole_ = kNoBlock;  // chained through the bin links
   std::vector<Range> ranges_;
-  std::size_t committed_bytes_ = 0;
-  std::uint64_t free_count_ = 0;
+  std::uint32_t unused_slot_ = 0;  // none before it
+  std::array<std::size_t, kClassCount> committed_bytes_{};
+  FreeEpochs epochs_;
   /// The latest take, while no block has changed since but that it may have been given back.
   struct Latest {
     Live live;
     Address address = 0;  ///< 0: there is none.
+    std::size_t bytes = 0;
     std::size_t alignment = 0;
     bool resting = false;
   };

@@ -8,44 +8,46 @@ void Heap::audit_range(std::uint32_t slot, Seen& seen, std::size_t& free_blocks)
   const Range& range = ranges_[slot];
   std::size_t committed = 0;
   Address at = range.source.address;
-  BlockIndex before = kNoBlock;
-  for (BlockIndex index = range.first; index != kNoBlock; before = index, index = blocks_[index].next) {
+  BlockIndex before = range.border;
+  CISTERN_CHECK_EQ(blocks_[before].bytes(), 0u);
+  CISTERN_CHECK_EQ(blocks_[before].requested_bytes(), slot);
+  for (BlockIndex index = first_block(slot); index != kNoBlock; before = index, index = blocks_[index].next) {
     const Block& block = blocks_[index];
-    CISTERN_CHECK_EQ(block.address, at);  // I1: blocks tile the range
-    CISTERN_CHECK_NE(block.bytes, 0u);
-    CISTERN_CHECK_EQ(block.bytes % rules_.least_block_bytes, 0u);
+    const BlockState state = block.state();
+    const std::size_t bytes = block.bytes();
+    CISTERN_CHECK_EQ(block.address(), at);  // I1: blocks tile the range
+    CISTERN_CHECK_NE(bytes, 0u);
+    CISTERN_CHECK_EQ(bytes % rules_.least_block_bytes, 0u);
     CISTERN_CHECK_EQ(block.prev, before);
-    CISTERN_CHECK_EQ(block.range, slot);
-    CISTERN_CHECK_EQ(block.block_class, range.small ? kSmallBlocks : kLargeBlocks);
-    at += block.bytes;
-    const bool mergeable = block.state == BlockState::kFree || block.state == BlockState::kHole;
-    if (before != kNoBlock && mergeable) {
-      CISTERN_CHECK_NE(static_cast<int>(blocks_[before].state), static_cast<int>(block.state));  // I2
+    CISTERN_CHECK_EQ(block.block_class(), range.small ? kSmallBlocks : kLargeBlocks);
+    at += bytes;
+    if (before != range.border && (state == BlockState::kFree || state == BlockState::kHole)) {
+      CISTERN_CHECK_NE(static_cast<int>(blocks_[before].state()), static_cast<int>(state));  // I2
     }
-    if (block.state == BlockState::kHole) {
-      CISTERN_CHECK_EQ((block.address - range.source.address) % rules_.granule_bytes, 0u);
-      CISTERN_CHECK_EQ(block.bytes % rules_.granule_bytes, 0u);
+    if (state == BlockState::kHole) {
+      CISTERN_CHECK_EQ((block.address() - range.source.address) % rules_.granule_bytes, 0u);
+      CISTERN_CHECK_EQ(bytes % rules_.granule_bytes, 0u);
     } else {
-      committed += block.state == BlockState::kClaimed ? block.requested_bytes : block.bytes;
+      committed += state == BlockState::kClaimed ? block.requested_bytes() : bytes;
     }
-    if (block.state == BlockState::kFree) {
+    if (state == BlockState::kFree) {
       ++free_blocks;
-      const auto in_use = [&](BlockIndex i) { return i != kNoBlock && blocks_[i].state != BlockState::kHole; };
-      CISTERN_CHECK_EQ(block.split, in_use(block.prev) || in_use(block.next));
-      if (block.split) {
-        seen[kInactiveSplitBytes] += block.bytes;
+      const auto in_use = [&](BlockIndex i) { return i != kNoBlock && blocks_[i].state() != BlockState::kHole; };
+      CISTERN_CHECK_EQ(block.split(), in_use(block.prev) || in_use(block.next));
+      if (block.split()) {
+        seen[kInactiveSplitBytes] += bytes;
         ++seen[kInactiveSplitCount];
       }
     }
-    if (block.state == BlockState::kActive) {
-      CISTERN_CHECK_EQ(blocks_.find(block.address), index);
-      CISTERN_CHECK_LE(block.requested_bytes, block.bytes);  // I6, I7
-      seen[kRequestedBytes] += block.requested_bytes;
-      seen[kAllocatedBytes] += block.bytes;
+    if (state == BlockState::kActive) {
+      CISTERN_CHECK_EQ(blocks_.find(block.address()).block, index);
+      CISTERN_CHECK_LE(block.requested_bytes(), bytes);  // I6, I7
+      seen[kRequestedBytes] += block.requested_bytes();
+      seen[kAllocatedBytes] += bytes;
       ++seen[kAllocationCount];
     }
-    if (block.state == BlockState::kActive || block.state == BlockState::kPending) {
-      seen[kActiveBytes] += block.bytes;
+    if (state == BlockState::kActive || state == BlockState::kPending) {
+      seen[kActiveBytes] += bytes;
       ++seen[kActiveCount];
     }
   }
@@ -60,10 +62,10 @@ void Heap::audit_index(std::size_t free_blocks) const {
       CISTERN_CHECK_EQ(index_[which].bit(bin), index_[which].head(bin) != kNoBlock);  // I4
       BlockIndex before = kNoBlock;
       for (BlockIndex i = index_[which].head(bin); i != kNoBlock; before = i, i = blocks_[i].bin_next) {
-        CISTERN_CHECK_EQ(static_cast<int>(blocks_[i].state), static_cast<int>(BlockState::kFree));
-        CISTERN_CHECK_EQ(bin_of(blocks_[i].bytes), bin);  // I3
+        CISTERN_CHECK_EQ(static_cast<int>(blocks_[i].state()), static_cast<int>(BlockState::kFree));
+        CISTERN_CHECK_EQ(bin_of(blocks_[i].bytes()), bin);  // I3
         CISTERN_CHECK_EQ(blocks_[i].bin_prev, before);
-        CISTERN_CHECK_EQ(blocks_[i].block_class, which);
+        CISTERN_CHECK_EQ(blocks_[i].block_class(), which);
         ++indexed;
       }
     }
@@ -76,12 +78,12 @@ void Heap::audit() const {
   std::size_t free_blocks = 0;
   std::size_t committed = 0;
   for (std::uint32_t slot = 0; slot < ranges_.size(); ++slot) {
-    if (ranges_[slot].first == kNoBlock) continue;
+    if (ranges_[slot].border == kNoBlock) continue;
     audit_range(slot, seen[ranges_[slot].small ? kSmallBlocks : kLargeBlocks], free_blocks);
     committed += ranges_[slot].committed_bytes;
   }
   audit_index(free_blocks);
-  CISTERN_CHECK_EQ(committed, committed_bytes_);  // I5
+  CISTERN_CHECK_EQ(committed, committed_bytes());  // I5
   for (std::size_t kind = 0; kind < kGaugeCount; ++kind) {
     seen[kAllBlocks][kind] = seen[kSmallBlocks][kind] + seen[kLargeBlocks][kind];
   }
@@ -95,7 +97,7 @@ void Heap::audit() const {
     CISTERN_CHECK_LE(seen[of][kRequestedBytes], seen[of][kAllocatedBytes]);  // I6
     CISTERN_CHECK_LE(seen[of][kAllocatedBytes], seen[of][kActiveBytes]);
     CISTERN_CHECK_LE(seen[of][kActiveBytes],
-                     of == kAllBlocks ? committed_bytes_ : committed_bytes(of == kSmallBlocks));
+                     of == kAllBlocks ? committed_bytes() : committed_bytes(of));
   }
 }
 

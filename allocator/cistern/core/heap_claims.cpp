@@ -15,9 +15,20 @@ struct Heap::Window {
   Address address = ~Address{0};
 };
 
+bool Heap::is_hole(BlockIndex index) const noexcept {
+  return blocks_[index].state() == BlockState::kHole && blocks_[index].bytes() != 0;  // no border, and not no block
+}
+
 bool Heap::vacant(BlockIndex index) const noexcept {
-  return index != kNoBlock &&
-         (blocks_[index].state == BlockState::kFree || blocks_[index].state == BlockState::kHole);
+  return blocks_[index].state() == BlockState::kFree || is_hole(index);
+}
+
+std::uint32_t Heap::range_of(BlockIndex index) const noexcept {
+  const Block& before = blocks_[blocks_[index].prev];
+  if (before.bytes() == 0) return static_cast<std::uint32_t>(before.requested_bytes());  // a border knows its range
+  std::uint32_t slot = 0;
+  while (blocks_[index].address() - ranges_[slot].source.address >= ranges_[slot].source.bytes) ++slot;
+  return slot;
 }
 
 void Heap::link_hole(BlockIndex index) noexcept {
@@ -35,22 +46,21 @@ void Heap::unlink_hole(BlockIndex index) noexcept {
 }
 
 void Heap::recount_split(BlockIndex index) noexcept {
-  if (index == kNoBlock || blocks_[index].state != BlockState::kFree) return;
-  resize_free(index, blocks_[index].address, blocks_[index].bytes);
+  const Block& block = blocks_[index];
+  if (block.state() == BlockState::kFree) resize_free(index, block.block_class(), block.address(), block.bytes());
 }
 
 void Heap::become_hole(BlockIndex index) noexcept {
   Block& block = blocks_[index];
-  block.state = BlockState::kHole;
-  block.last_free = 0;
-  block.requested_bytes = 0;
-  if (const BlockIndex next = block.next; next != kNoBlock && blocks_[next].state == BlockState::kHole) {
-    block.bytes += blocks_[next].bytes;
+  block.set_state(BlockState::kHole);
+  block.set_last_free(0);
+  if (const BlockIndex next = block.next; is_hole(next)) {
+    block.set_bytes(block.bytes() + blocks_[next].bytes());
     unlink_hole(next);
     unlink(next);
   }
-  if (const BlockIndex prev = block.prev; prev != kNoBlock && blocks_[prev].state == BlockState::kHole) {
-    blocks_[prev].bytes += block.bytes;
+  if (const BlockIndex prev = block.prev; is_hole(prev)) {
+    blocks_[prev].set_bytes(blocks_[prev].bytes() + block.bytes());
     unlink(index);
     index = prev;
   } else {
@@ -61,54 +71,54 @@ void Heap::become_hole(BlockIndex index) noexcept {
 }
 
 BlockIndex Heap::split_hole(BlockIndex index, std::size_t bytes) noexcept {
-  const BlockIndex rest =
-      link_new(blocks_[index].address + bytes, blocks_[index].bytes - bytes, blocks_[index].next, index);
-  blocks_[rest].state = BlockState::kHole;
-  blocks_[index].bytes = bytes;
+  Block& block = blocks_[index];
+  const Block piece(block.address() + bytes, block.bytes() - bytes, block.block_class(), BlockState::kHole);
+  const BlockIndex rest = link_new(piece, index, block.next);
+  block.set_bytes(bytes);
   link_hole(rest);
   return rest;
 }
 
 BlockIndex Heap::split_vacant(BlockIndex index, Address at) noexcept {
-  const bool hole = blocks_[index].state == BlockState::kHole;
-  return hole ? split_hole(index, at - blocks_[index].address) : split_free(index, at);
+  return is_hole(index) ? split_hole(index, at - blocks_[index].address()) : split_free(index, at);
 }
 
 void Heap::add_range(const SourceRange& source, RangeKind kind, bool committed) {
   const bool small = kind == RangeKind::kSmall;
   end_rest();
-  blocks_.prepare(kRoom + 1);
-  std::uint32_t slot = 0;
-  while (slot < ranges_.size() && ranges_[slot].first != kNoBlock) ++slot;
+  blocks_.prepare(kRoom + 2);
+  std::uint32_t slot = unused_slot_;
+  while (slot < ranges_.size() && ranges_[slot].border != kNoBlock) ++slot;
   if (slot == ranges_.size()) ranges_.emplace_back();
-  Block block;
-  block.address = source.address;
-  block.bytes = source.bytes;
-  block.range = slot;
-  block.block_class = small ? kSmallBlocks : kLargeBlocks;
-  block.state = BlockState::kHole;
-  const BlockIndex index = blocks_.create(block);
-  ranges_[slot] = Range{source, index, small, 0, kind == RangeKind::kPlanned};
+  unused_slot_ = slot + 1;
+  const std::size_t block_class = small ? kSmallBlocks : kLargeBlocks;
+  Block border(source.address, 0, block_class, BlockState::kHole);
+  border.set_requested_bytes(slot);
+  ranges_[slot] = Range{source, blocks_.create(border), small, 0, kind == RangeKind::kPlanned};
+  const Block whole(source.address, source.bytes, block_class, BlockState::kHole);
+  const BlockIndex index = link_new(whole, ranges_[slot].border, kNoBlock);
   log(EventKind::kReserve, source.address, source.bytes);
   if (!committed) {
     link_hole(index);
     return;
   }
   ranges_[slot].committed_bytes = source.bytes;
-  committed_bytes_ += source.bytes;
+  committed_bytes_[block_class] += source.bytes;
   log(EventKind::kCommit, source.address, source.bytes);
-  insert_free(index);
-  gauges_.claim_in(block.block_class, source.bytes);
+  insert_free(index, block_class);
+  gauges_.claim_in(block_class, source.bytes);
 }
 
 void Heap::remove_range(std::uint32_t slot) noexcept {
   Range& range = ranges_[slot];
-  const Block& block = blocks_[range.first];
-  CISTERN_ASSERT(block.state == BlockState::kHole && block.bytes == range.source.bytes);
+  const BlockIndex hole = first_block(slot);
+  CISTERN_ASSERT(is_hole(hole) && blocks_[hole].bytes() == range.source.bytes);
   log(EventKind::kUnreserve, range.source.address, range.source.bytes);
-  unlink_hole(range.first);
-  blocks_.destroy(range.first);
+  unlink_hole(hole);
+  blocks_.destroy(hole);
+  blocks_.destroy(range.border);
   range = Range{};
+  unused_slot_ = std::min(unused_slot_, slot);
 }
 
 void Heap::consider_run(BlockIndex run, std::size_t bytes, Window& best) const noexcept {
@@ -117,8 +127,8 @@ void Heap::consider_run(BlockIndex run, std::size_t bytes, Window& best) const n
     std::size_t holes = 0;
     BlockIndex last = first;
     for (; vacant(last); last = blocks_[last].next) {
-      total += blocks_[last].bytes;
-      if (blocks_[last].state == BlockState::kHole) holes += blocks_[last].bytes;
+      total += blocks_[last].bytes();
+      if (is_hole(last)) holes += blocks_[last].bytes();
       if (total >= bytes) break;
     }
     if (total < bytes || !vacant(last)) return;  // the run ends before the need is met
@@ -126,16 +136,16 @@ void Heap::consider_run(BlockIndex run, std::size_t bytes, Window& best) const n
     window.first = first;
     window.last = last;
     std::size_t excess = total - bytes;
-    if (blocks_[last].state == BlockState::kHole) {
-      window.cut_back = round_down(std::min(excess, blocks_[last].bytes), rules_.granule_bytes);
+    if (is_hole(last)) {
+      window.cut_back = round_down(std::min(excess, blocks_[last].bytes()), rules_.granule_bytes);
       excess -= window.cut_back;
     }
-    if (first != last && blocks_[first].state == BlockState::kHole) {
-      window.cut_front = round_down(std::min(excess, blocks_[first].bytes), rules_.granule_bytes);
-      if (window.cut_front == blocks_[first].bytes) continue;  // the next window is the same without it
+    if (first != last && is_hole(first)) {
+      window.cut_front = round_down(std::min(excess, blocks_[first].bytes()), rules_.granule_bytes);
+      if (window.cut_front == blocks_[first].bytes()) continue;  // the next window is the same without it
     }
     window.commit_bytes = holes - window.cut_front - window.cut_back;
-    window.address = blocks_[first].address + window.cut_front;
+    window.address = blocks_[first].address() + window.cut_front;
     if (window.commit_bytes < best.commit_bytes ||
         (window.commit_bytes == best.commit_bytes && window.address < best.address)) {
       best = window;
@@ -147,15 +157,15 @@ std::optional<Claim> Heap::claim_growth(const Need& need, std::size_t wish_bytes
   end_rest();
   blocks_.prepare(kRoom);
   const std::size_t bytes = need.span_bytes(rules_.least_block_bytes);
-  const bool small = class_of(need) == kSmallBlocks;
+  const std::size_t block_class = need.block_class;
   Window best;
   for (BlockIndex hole = first_hole_; hole != kNoBlock; hole = blocks_[hole].bin_next) {
-    if (ranges_[blocks_[hole].range].small != small) continue;
+    if (blocks_[hole].block_class() != block_class) continue;
     BlockIndex run = hole;
     bool first_hole_of_run = true;
     while (vacant(blocks_[run].prev)) {
       run = blocks_[run].prev;
-      if (blocks_[run].state == BlockState::kHole) first_hole_of_run = false;
+      if (is_hole(run)) first_hole_of_run = false;
     }
     if (first_hole_of_run) consider_run(run, bytes, best);
   }
@@ -168,7 +178,7 @@ std::optional<Claim> Heap::claim_growth(const Need& need, std::size_t wish_bytes
   for (BlockIndex index = best.first; index != best.last; index = blocks_[index].next) ++pieces;
   claim.pieces.reserve(pieces);
   if (best.cut_front != 0) best.first = split_hole(best.first, best.cut_front);  // it is not the last one then
-  if (best.cut_back != 0) split_hole(best.last, blocks_[best.last].bytes - best.cut_back);
+  if (best.cut_back != 0) split_hole(best.last, blocks_[best.last].bytes() - best.cut_back);
   claim_blocks(best.first, best.last, claim);
   return claim;
 }
@@ -179,64 +189,64 @@ Claim Heap::claim_place(BlockIndex first, Address address, std::size_t bytes) {
   Claim claim;
   BlockIndex last = first;
   std::size_t pieces = 2;  // one more than there are: the last block may be the first
-  for (; blocks_[last].address + blocks_[last].bytes < address + bytes; last = blocks_[last].next) ++pieces;
+  for (; blocks_[last].address() + blocks_[last].bytes() < address + bytes; last = blocks_[last].next) ++pieces;
   claim.pieces.reserve(pieces);
   // Whole granules beside the place stay out of it: they may be remapped to it.
   const Address begin = round_down(address, rules_.granule_bytes);
   const Address end = round_up(address + bytes, rules_.granule_bytes);
-  if (begin > blocks_[first].address) {
+  if (begin > blocks_[first].address()) {
     const BlockIndex rest = split_vacant(first, begin);
     if (last == first) last = rest;
     first = rest;
   }
-  if (end < blocks_[last].address + blocks_[last].bytes) split_vacant(last, end);
+  if (end < blocks_[last].address() + blocks_[last].bytes()) split_vacant(last, end);
   claim_blocks(first, last, claim);
   return claim;
 }
 
 void Heap::claim_blocks(BlockIndex first, BlockIndex last, Claim& claim) noexcept {
-  claim.range_slot = blocks_[first].range;
+  claim.range_slot = range_of(first);
   claim.range = ranges_[claim.range_slot].source;
   for (BlockIndex index = first;; index = blocks_[index].next) {
     Block& block = blocks_[index];
-    const bool hole = block.state == BlockState::kHole;
+    const bool hole = is_hole(index);
     if (hole) unlink_hole(index);
-    else remove_free(index);
-    (hole ? claim.hole_bytes : claim.free_bytes) += block.bytes;
-    block.state = BlockState::kClaimed;
-    block.requested_bytes = hole ? 0 : block.bytes;  // what it has of memory, for audit()
-    claim.pieces.push_back({index, block.address - claim.range.address, block.bytes, hole});
+    else remove_free(index, block.block_class());
+    (hole ? claim.hole_bytes : claim.free_bytes) += block.bytes();
+    block.set_state(BlockState::kClaimed);
+    block.set_requested_bytes(hole ? 0 : block.bytes());  // what it has of memory, for audit()
+    claim.pieces.push_back({index, block.address() - claim.range.address, block.bytes(), hole});
     if (index == last) break;
   }
-  gauges_.claim_out(blocks_[first].block_class, claim.free_bytes);
+  gauges_.claim_out(blocks_[first].block_class(), claim.free_bytes);
   recount_split(blocks_[first].prev);
   recount_split(blocks_[last].next);
 }
 
 void Heap::finish_commit(const Claim& claim) noexcept {
   for (const Claim::Piece& piece : claim.pieces) {
-    if (piece.hole) log(EventKind::kCommit, blocks_[piece.block].address, piece.bytes);
+    if (piece.hole) log(EventKind::kCommit, blocks_[piece.block].address(), piece.bytes);
   }
   ranges_[claim.range_slot].committed_bytes += claim.hole_bytes;
-  committed_bytes_ += claim.hole_bytes;
+  committed_bytes_[class_of(claim)] += claim.hole_bytes;
   const BlockIndex first = claim.pieces.front().block;
-  std::uint64_t last_free = blocks_[first].last_free;
+  Block::Stamp last_free = blocks_[first].last_free();
   for (std::size_t i = 1; i < claim.pieces.size(); ++i) {
     const BlockIndex piece = claim.pieces[i].block;
-    if (!CISTERN_MUTANT(I13_growth_forgets_the_free)) last_free = std::max(last_free, blocks_[piece].last_free);
-    blocks_[first].bytes += blocks_[piece].bytes;
+    if (!CISTERN_MUTANT(I13_growth_forgets_the_free)) last_free = std::max(last_free, blocks_[piece].last_free());
+    blocks_[first].set_bytes(blocks_[first].bytes() + blocks_[piece].bytes());
     unlink(piece);
   }
-  become_free(first, last_free);
+  become_free(first, class_of(claim), last_free);
   gauges_.claim_in(class_of(claim), claim.hole_bytes + claim.free_bytes);
 }
 
 void Heap::finish_decommit(const Claim& claim) noexcept {
   CISTERN_ASSERT(claim.pieces.size() == 1 && claim.hole_bytes == 0);
   const BlockIndex index = claim.pieces.front().block;
-  log(EventKind::kDecommit, blocks_[index].address, claim.free_bytes);
+  log(EventKind::kDecommit, blocks_[index].address(), claim.free_bytes);
   ranges_[claim.range_slot].committed_bytes -= claim.free_bytes;
-  if (!CISTERN_MUTANT(I5_decommit_not_counted)) committed_bytes_ -= claim.free_bytes;
+  if (!CISTERN_MUTANT(I5_decommit_not_counted)) committed_bytes_[class_of(claim)] -= claim.free_bytes;
   become_hole(index);
 }
 
@@ -247,26 +257,26 @@ void Heap::cancel(const Claim& claim) noexcept {
     if (piece.hole) become_hole(piece.block);
   }
   for (const Claim::Piece& piece : claim.pieces) {
-    if (!piece.hole) become_free(piece.block, blocks_[piece.block].last_free);
+    if (!piece.hole) become_free(piece.block, class_of(claim), blocks_[piece.block].last_free());
   }
   gauges_.claim_in(class_of(claim), claim.free_bytes);
 }
 
 std::size_t Heap::whole_granules(const Block& block, bool whole_ranges) const noexcept {
-  if (whole_ranges) return block.bytes == ranges_[block.range].source.bytes ? block.bytes : 0;
-  const Address begin = round_up(block.address, rules_.granule_bytes);
-  const Address end = round_down(block.address + block.bytes, rules_.granule_bytes);
+  if (whole_ranges) return blocks_[block.prev].bytes() == 0 && block.next == kNoBlock ? block.bytes() : 0;
+  const Address begin = round_up(block.address(), rules_.granule_bytes);
+  const Address end = round_down(block.address() + block.bytes(), rules_.granule_bytes);
   return begin < end ? end - begin : 0;
 }
 
-std::optional<Claim> Heap::claim_idle(std::size_t bytes, std::uint64_t idle_frees, bool whole_ranges) {
+std::optional<Claim> Heap::claim_idle(std::size_t bytes, std::uint64_t idle_epoch, bool whole_ranges) {
   if (!CISTERN_MUTANT(I10_rest_not_ended_by_trim)) end_rest();
   blocks_.prepare(kRoom);
   BlockIndex best = kNoBlock;
   std::size_t best_bytes = 0;
   for (const FreeIndex& index : index_) {
     index.for_each(blocks_, [&](BlockIndex i) {
-      if (blocks_[i].last_free > idle_frees && !CISTERN_MUTANT(I13_busy_granules_claimed)) return;
+      if (epochs_.epoch_of(blocks_[i].last_free()) > idle_epoch && !CISTERN_MUTANT(I13_busy_granules_claimed)) return;
       const std::size_t idle = whole_granules(blocks_[i], whole_ranges);
       if (idle == 0) return;
       // The smallest that is enough, else the largest.
@@ -289,21 +299,21 @@ BlockIndex Heap::isolate_granules(BlockIndex index, std::size_t bytes) noexcept 
   const Block block = blocks_[index];
   const std::size_t whole = whole_granules(block, false);
   const std::size_t taken = bytes >= whole ? whole : round_up(bytes, rules_.granule_bytes);
-  const Address end = block.address + block.bytes;
+  const Address end = block.address() + block.bytes();
   // Beside a hole in front, take the front: holes should meet.
-  const bool at_front = block.prev != kNoBlock && blocks_[block.prev].state == BlockState::kHole;
-  const Address begin = at_front ? round_up(block.address, rules_.granule_bytes)
+  const Address begin = is_hole(block.prev) ? round_up(block.address(), rules_.granule_bytes)
                                  : round_down(end, rules_.granule_bytes) - taken;
   if (begin + taken != end) split_free(index, begin + taken);
-  return begin == block.address ? index : split_free(index, begin);
+  return begin == block.address() ? index : split_free(index, begin);
 }
 
 BlockIndex Heap::split_free(BlockIndex index, Address at) noexcept {
   const Block block = blocks_[index];
-  const BlockIndex rest = link_new(at, block.address + block.bytes - at, block.next, index);
-  resize_free(index, block.address, at - block.address);
-  blocks_[rest].last_free = block.last_free;
-  insert_free(rest);
+  const Block piece(at, block.address() + block.bytes() - at, block.block_class(), BlockState::kActive);
+  const BlockIndex rest = link_new(piece, index, block.next);
+  resize_free(index, block.block_class(), block.address(), at - block.address());
+  blocks_[rest].set_last_free(block.last_free());
+  insert_free(rest, block.block_class());
   return rest;
 }
 

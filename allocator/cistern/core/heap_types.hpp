@@ -10,6 +10,7 @@
 #include "cistern/base/units.hpp"
 #include "cistern/core/block_table.hpp"
 #include "cistern/core/memory_source.hpp"
+#include "cistern/core/stats.hpp"
 
 namespace cistern {
 
@@ -18,7 +19,8 @@ struct Need {
   std::size_t requested_bytes = 0;
   std::size_t granted_bytes = 0;  ///< Multiple of the least block.
   std::size_t alignment = 0;      ///< At least the least block.
-  bool small = false;             ///< Belongs into the ranges for small blocks.
+  bool small = false;             ///< Below the size from which blocks are large.
+  std::size_t block_class = kLargeBlocks;  ///< That serves it: with ranges, a free index and gauges of its own.
   /// Bytes that any free block must have to hold it, wherever it starts.
   std::size_t span_bytes(std::size_t least_block) const noexcept {
     return granted_bytes + (CISTERN_MUTANT(I7_span_without_alignment) ? 0 : alignment - least_block);
@@ -33,7 +35,7 @@ enum class RangeKind : std::uint8_t {
 
 struct Range {
   SourceRange source;
-  BlockIndex first = kNoBlock;  ///< Blocks tile the range from here; kNoBlock: the slot is unused.
+  BlockIndex border = kNoBlock;  ///< A hole of no bytes that the blocks tiling the range follow; kNoBlock: unused slot.
   bool small = false;
   std::size_t committed_bytes = 0;
   bool planned = false;
@@ -52,12 +54,6 @@ struct Claim {
   std::vector<Piece> pieces;   ///< In address order.
   std::size_t hole_bytes = 0;  ///< Without memory.
   std::size_t free_bytes = 0;  ///< With memory.
-};
-
-/// A live block, and where the table of addresses holds it: good until the lock is given up.
-struct Live {
-  BlockIndex block = kNoBlock;
-  std::size_t slot = 0;
 };
 
 /// What differs between devices, fixed at construction.

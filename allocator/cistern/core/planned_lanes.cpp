@@ -11,7 +11,7 @@ namespace cistern {
 
 const Range* PlannedLane::range(const Heap& of) noexcept {
   const auto ours = [&](std::uint32_t slot) {
-    return slot < of.range_count() && of.range(slot).first != kNoBlock && of.range(slot).planned;
+    return slot < of.range_count() && of.range(slot).border != kNoBlock && of.range(slot).planned;
   };
   for (std::uint32_t slot = 0; !ours(slot_) && slot < of.range_count(); ++slot) slot_ = slot;
   return ours(slot_) ? &of.range(slot_) : nullptr;
@@ -24,7 +24,7 @@ PlaceState PlannedLane::look_at(Heap& of, std::uint32_t place, const Need& need)
   state.address = base + cursor.offset(place);
   if (state.address % need.alignment != 0 && !CISTERN_MUTANT(I7_planned_alignment_not_looked_at)) return state;
   // Up from the nearest live block of the plan.
-  state.block = planned.first;
+  state.block = of.first_block(slot_);
   for (auto below = taken_.largest_up_to(place); below; below = taken_.largest_up_to(place)) {
     const BlockIndex live = of.find_live(base + cursor.offset(*below)).block;
     if (live != kNoBlock) {
@@ -33,13 +33,13 @@ PlaceState PlannedLane::look_at(Heap& of, std::uint32_t place, const Need& need)
     }
     taken_.erase(*below);
   }
-  const auto end_of = [&](BlockIndex index) { return of.block(index).address + of.block(index).bytes; };
+  const auto end_of = [&](BlockIndex index) { return of.block(index).address() + of.block(index).bytes(); };
   while (end_of(state.block) <= state.address) state.block = of.block(state.block).next;
   state.kind = PlaceState::Kind::kFree;
   for (BlockIndex index = state.block;; index = of.block(index).next) {
     if (index == kNoBlock) return {};
-    const bool hole = of.block(index).state == BlockState::kHole;
-    if (!hole && of.block(index).state != BlockState::kFree) return {};
+    const bool hole = of.block(index).state() == BlockState::kHole;
+    if (!hole && of.block(index).state() != BlockState::kFree) return {};
     if (hole) state.kind = PlaceState::Kind::kLacksMemory;
     if (end_of(index) >= state.address + need.granted_bytes) return state;
     if (CISTERN_MUTANT(I1_planned_place_half_looked_at)) return state;

@@ -13,14 +13,14 @@ std::vector<Holder> holders_of(const std::vector<Heap*>& heaps) {
   std::map<int, Holder> classes;
   for (const Heap* heap : heaps) {
     for (std::uint32_t slot = 0; slot < heap->range_count(); ++slot) {
-      for (BlockIndex i = heap->range(slot).first; i != kNoBlock; i = heap->block(i).next) {
-        const Block& block = heap->block(i);
-        if (block.state != BlockState::kActive) continue;
-        Holder& holder = classes[static_cast<int>(std::bit_width(block.bytes))];
-        if (holder.count == 0) holder.smallest_bytes = block.bytes;
-        holder.smallest_bytes = std::min(holder.smallest_bytes, block.bytes);
-        holder.largest_bytes = std::max(holder.largest_bytes, block.bytes);
-        holder.bytes += block.bytes;
+      for (BlockIndex i = heap->first_block(slot); i != kNoBlock; i = heap->block(i).next) {
+        if (heap->block(i).state() != BlockState::kActive) continue;
+        const std::size_t bytes = heap->block(i).bytes();
+        Holder& holder = classes[static_cast<int>(std::bit_width(bytes))];
+        if (holder.count == 0) holder.smallest_bytes = bytes;
+        holder.smallest_bytes = std::min(holder.smallest_bytes, bytes);
+        holder.largest_bytes = std::max(holder.largest_bytes, bytes);
+        holder.bytes += bytes;
         ++holder.count;
       }
     }
@@ -123,12 +123,13 @@ std::vector<RangeInfo> CachingAllocator::snapshot() const {
     for (const Heap* heap : ledger_.heaps()) {
       for (std::uint32_t slot = 0; slot < heap->range_count(); ++slot) {
         const Range& range = heap->range(slot);
-        if (range.first == kNoBlock) continue;
+        if (range.border == kNoBlock) continue;
         RangeInfo info{range.source.address, range.source.bytes, range.committed_bytes, heap->stream,
                        heap->pool,           range.small,        {}};
-        for (BlockIndex i = range.first; i != kNoBlock; i = heap->block(i).next) {
+        for (BlockIndex i = heap->first_block(slot); i != kNoBlock; i = heap->block(i).next) {
           const Block& block = heap->block(i);
-          info.blocks.push_back({block.address, block.bytes, block.requested_bytes, block.state});
+          const bool used = block.state() == BlockState::kActive || block.state() == BlockState::kPending;
+          info.blocks.push_back({block.address(), block.bytes(), used ? block.requested_bytes() : 0, block.state()});
         }
         ranges.push_back(std::move(info));
       }
@@ -154,21 +155,21 @@ void CachingAllocator::tell_live_state(std::vector<Event>& events) {
   for (const Heap* heap : ledger_.heaps()) {
     for (std::uint32_t slot = 0; slot < heap->range_count(); ++slot) {
       const Range& range = heap->range(slot);
-      if (range.first == kNoBlock) continue;
+      if (range.border == kNoBlock) continue;
       tell(*heap, EventKind::kReserve, range.source.address, range.source.bytes, 0);
-      for (BlockIndex i = range.first; i != kNoBlock;) {
-        const Address address = heap->block(i).address;
+      for (BlockIndex i = heap->first_block(slot); i != kNoBlock;) {
+        const Address address = heap->block(i).address();
         std::size_t bytes = 0;
-        for (; i != kNoBlock && heap->block(i).state != BlockState::kHole; i = heap->block(i).next) {
-          bytes += heap->block(i).bytes;
+        for (; i != kNoBlock && heap->block(i).state() != BlockState::kHole; i = heap->block(i).next) {
+          bytes += heap->block(i).bytes();
         }
         if (bytes != 0) tell(*heap, EventKind::kCommit, address, bytes, 0);
         if (i != kNoBlock) i = heap->block(i).next;
       }
-      for (BlockIndex i = range.first; i != kNoBlock; i = heap->block(i).next) {
+      for (BlockIndex i = heap->first_block(slot); i != kNoBlock; i = heap->block(i).next) {
         const Block& block = heap->block(i);
-        if (block.state != BlockState::kActive) continue;
-        tell(*heap, EventKind::kAllocate, block.address, block.requested_bytes, block.bytes);
+        if (block.state() != BlockState::kActive) continue;
+        tell(*heap, EventKind::kAllocate, block.address(), block.requested_bytes(), block.bytes());
       }
     }
   }

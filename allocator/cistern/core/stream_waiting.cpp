@@ -9,7 +9,7 @@ bool CachingAllocator::is_pending(Address address) const {
   Heap* heap = addresses_.find(address);
   if (heap == nullptr) return false;
   const std::scoped_lock lock(heap->lock());
-  return heap->streams().any_block([&](BlockIndex block) { return heap->block(block).address == address; });
+  return heap->streams().any_block([&](BlockIndex block) { return heap->block(block).address() == address; });
 }
 
 void CachingAllocator::attach_fences(Heap& heap, std::vector<StreamLedger::OpenFence>& users) {
@@ -19,7 +19,7 @@ void CachingAllocator::attach_fences(Heap& heap, std::vector<StreamLedger::OpenF
   heap.streams().attach(users);
   for (const auto& user : users) {
     if (user.fence == kNoFence) continue;
-    heap.log(EventKind::kFenceRecorded, heap.block(user.block).address, 0, 0, user.stream, user.fence);
+    heap.log(EventKind::kFenceRecorded, heap.block(user.block).address(), 0, 0, user.stream, user.fence);
   }
 }
 

@@ -1,5 +1,6 @@
 // Giving memory back: what is idle under promise I13, and how much of it.
 #include <algorithm>
+#include <limits>
 #include <new>
 
 #include "cistern/base/check.hpp"
@@ -9,13 +10,13 @@
 namespace cistern {
 
 std::uint64_t CachingAllocator::idle_frees(Heap& heap, Waiting waiting) {
+  if (fences_ == nullptr || CISTERN_MUTANT(I13_free_taken_for_idle)) return std::numeric_limits<std::uint64_t>::max();
   OwnerFence& owner = owner_fences_[heap.number];
   std::uint64_t frees = 0;
   {
     const std::scoped_lock lock(heap.lock());
-    frees = heap.free_count();
+    frees = heap.end_epoch();
   }
-  if (fences_ == nullptr || CISTERN_MUTANT(I13_free_taken_for_idle)) return frees;
   for (;;) {
     if (!owner.open) {
       if (owner.idle_frees == frees) return frees;
@@ -142,7 +143,7 @@ std::size_t CachingAllocator::tick() {
     const std::size_t claimed = budget_.claimed();
     if (claimed > preallocated_bytes_ && !held(*heap)) given += decommit_from(*heap, claimed - preallocated_bytes_, idle);
     const std::scoped_lock lock(heap->lock());
-    owner.ticked = heap->free_count();
+    owner.ticked = heap->end_epoch();
   }
   return given;
 }
