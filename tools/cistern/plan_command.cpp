@@ -25,8 +25,8 @@ constexpr const char* kFooter =
   CSV id,lower,upper,size   buffers that live from lower until before upper. OUT becomes the same CSV with a
       column more, offset.
 
-Printed: lower bound (most bytes alive at once; of several streams, the sum of theirs), height (the most that
-the placement needs at once) and their ratio. --json writes {"file", "output", "kind", "lower_bound_bytes",
+Printed: lower bound (most bytes alive at once), height (what the placement needs; each stream has memory of its
+own, and their heights are summed) and their ratio. --json writes {"file", "output", "kind", "lower_bound_bytes",
 "height_bytes", "ratio", "buffers", "lanes", "seconds"} instead. Under the lower bound nothing is possible; what
 the few quick passes leave above it is tried with an exact search (up to 2048 buffers) and by chance until
 --seconds have passed.
