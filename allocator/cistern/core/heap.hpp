@@ -102,9 +102,9 @@ class Heap {
   void finish_decommit(const Claim& claim) noexcept;
   /// As before the claim.
   void cancel(const Claim& claim) noexcept;
-  /// Among ranges of the need's kind with no block in use and no free later than idle_frees, that with the most memory;
+  /// Among ranges of the need's kind with no block in use and no free after idle_epoch, that with the most memory;
   /// nothing if there is none. Cost: O(blocks).
-  std::optional<std::uint32_t> find_vacant_range(const Need& need, std::uint64_t idle_frees) const noexcept;
+  std::optional<std::uint32_t> find_vacant_range(const Need& need, std::uint64_t idle_epoch) const noexcept;
   /// Takes such a range over from another heap of the pool. Requires both locked, and that the address map is told
   /// before the locks are given up. May allocate; fails with no change. Cost: O(blocks of the range).
   void adopt_range(Heap& from, std::uint32_t range);
