@@ -28,7 +28,7 @@ def everybody(granule_bytes):
     """All contenders, ours first. What cannot be measured here at all is among them, with the reason."""
     found = [Contender(f"cistern-{strategy}-{source}", "cistern", f"{strategy},{source},{granule_bytes}",
                        FIXED if strategy == "preallocate" else GROWS)
-             for source in ("vmm", "contiguous", "malloc") for strategy in ("growth", "geometric", "preallocate")]
+             for source in ("vmm", "contiguous", "malloc") for strategy in ("growth", "geometric", "preallocate", "plan")]
     found += [Contender(f"cistern-torch-{source}", "torch", "cistern", GROWS, {"CISTERN_CONF": f"source:{source}"},
                         WITHOUT_TORCH) for source in ("vmm", "malloc")]
     found += [Contender("torch-native", "torch", "native", GROWS, {}, WITHOUT_TORCH),

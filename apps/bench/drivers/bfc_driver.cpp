@@ -32,6 +32,7 @@ class Bfc {
     if (!grows_ && variant != "preallocate") throw std::invalid_argument("unknown variant " + variant);
   }
 
+  void expect(const ReplayProgram&) {}
   void start(std::uint64_t capacity_bytes, std::uint64_t wish_bytes) {
     const std::uint64_t taken = grows_ ? capacity_bytes : std::min(capacity_bytes, wish_bytes);
     memory_.emplace(taken);

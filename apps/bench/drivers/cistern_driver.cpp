@@ -1,11 +1,13 @@
 // cistern-bench's driver of cistern's core over a simulated device. The variant is STRATEGY,SOURCE,GRANULE:
 // growth,vmm,2097152. Its device does nothing until it is waited for: no block is reused by another stream
 // before.
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <vector>
 
 #include "cistern/core/caching_allocator.hpp"
+#include "cistern/observe/make_plan.hpp"
 #include "cistern/observe/replay_streams.hpp"
 #include "cistern/sources/simulated_source.hpp"
 #include "driver.hpp"
@@ -28,6 +30,13 @@ class Cistern {
     source_options_.whole_only = source_options_.shared_segments = source_options_.name == "malloc";
   }
 
+  void expect(const ReplayProgram& program) {
+    if (options_.strategy != Strategy::kPlan) return;
+    PlanOptions plan;
+    plan.unit_bytes = options_.least_block_bytes;
+    plan.granule_bytes = source_options_.granule_bytes;
+    options_.plan = std::make_shared<const Plan>(make_plan(program, plan).plan);
+  }
   void start(std::uint64_t capacity_bytes, std::uint64_t wish_bytes) {
     options_.preallocate = Amount{round_down(wish_bytes, source_options_.granule_bytes)};
     source_options_.capacity_bytes = round_down(capacity_bytes, source_options_.granule_bytes);

@@ -34,6 +34,7 @@ class Malloc {
     if (!serves_ && variant != "malloc") throw std::invalid_argument("unknown variant " + variant);
   }
 
+  void expect(const ReplayProgram&) {}
   void start(std::uint64_t, std::uint64_t) {
     if (serves_) {
       Options options;

@@ -96,6 +96,7 @@ class Rmm {
     if (!grows_ && variant != "fixed") throw std::invalid_argument("unknown variant " + variant);
   }
 
+  void expect(const ReplayProgram&) {}
   void start(std::uint64_t capacity_bytes, std::uint64_t wish_bytes) {
     std::uint64_t taken = grows_ ? capacity_bytes : std::min(capacity_bytes, wish_bytes);
     taken = taken / kAlignment * kAlignment;

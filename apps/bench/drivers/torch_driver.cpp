@@ -38,6 +38,7 @@ class Torch {
     if (ours_) install_cuda();
   }
 
+  void expect(const ReplayProgram&) {}
   void start(std::uint64_t capacity_bytes, std::uint64_t) {
     fakecuda_set_device_bytes(0, capacity_bytes);
     if (allocator_ == nullptr) {

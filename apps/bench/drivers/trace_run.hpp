@@ -1,6 +1,7 @@
 // Traces on one allocator. C++17, because peers' headers want no more. An Allocator has
 //
 //   explicit Allocator(const std::string& variant)   throws std::invalid_argument
+//   void expect(const ReplayProgram& program)  which comes next: what plans may plan
 //   void start(capacity_bytes, wish_bytes)   anew, on an empty device; preallocation takes wish_bytes
 //   void stop()                              nothing is live any more
 //   void* allocate(bytes, stream, pool)      null: out of memory; pool 0 is the common one
@@ -86,6 +87,7 @@ inline std::uint64_t generous_bytes(const ReplayProgram& program) {
 template <class Allocator>
 Json replay(Allocator& allocator, const ReplayProgram& program, int round_count,
             std::uint64_t capacity_bytes) {
+  allocator.expect(program);
   allocator.start(capacity_bytes, generous_bytes(program));
   TraceRun<Allocator> run(allocator, program);
   Json rounds = Json::array();
@@ -118,6 +120,7 @@ Json timeline(Allocator& allocator, const ReplayProgram& program, std::uint64_t 
   std::vector<std::uint64_t> live(count), reserved(count);
   std::uint64_t live_bytes = 0;
   std::size_t number = 0;
+  allocator.expect(program);
   allocator.start(capacity_bytes, generous_bytes(program));
   TraceRun<Allocator> run(allocator, program);
   const bool completed = run.run([&](const ReplayOperation& operation) {
@@ -136,6 +139,7 @@ template <class Allocator>
 Json fit(Allocator& allocator, const ReplayProgram& program, std::uint64_t step_bytes,
          std::uint64_t capacity_bytes) {
   constexpr std::uint64_t kMostSmaller = 64;  // peers take seconds for a trace
+  allocator.expect(program);
   const auto completes = [&](std::uint64_t device_bytes) {
     allocator.start(device_bytes, device_bytes);
     TraceRun<Allocator> run(allocator, program);
