@@ -1,6 +1,7 @@
 // The cases of the hit path, for the benchmarks (ns) and for the instruction count (callgrind) alike.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -54,7 +55,7 @@ class RandomChurn : public CountedAllocator {
  public:
   explicit RandomChurn(std::size_t live_count, std::uint64_t stream = 0) : stream_{stream}, live_(live_count) {
     support::Random random(17 + stream);
-    draws_.resize(1 << 16);
+    draws_.resize(std::max<std::size_t>(1 << 16, 4 * live_count));
     for (Draw& draw : draws_) {
       draw.victim = static_cast<std::uint32_t>(random.below(live_count));
       draw.bytes = static_cast<std::uint32_t>(random.log_uniform(512, 16 * kMiB));
@@ -62,7 +63,7 @@ class RandomChurn : public CountedAllocator {
     for (Address& address : live_) address = allocate(random.log_uniform(512, 16 * kMiB));
     for (std::uint64_t calls = 0, before = 1; calls != before;) {
       before = source_call_count();
-      for (std::size_t warm = 0; warm < 2 * draws_.size(); ++warm) pair();
+      for (std::size_t warm = 0; warm < 8 * draws_.size(); ++warm) pair();
       calls = source_call_count();
     }
   }
