@@ -91,6 +91,14 @@ class Bench(unittest.TestCase):
         self.assertIn("not measured: cistern-growth-malloc on pinned: out of memory",
                       self.run_program(*arguments, "--rounds", "1").stdout)
 
+    def test_without_a_trace_there_are_pairs_by_live_blocks_and_threads(self):
+        done = self.run_program("--scaling", "--peers", OURS, "--rounds", "1", "--json", "out.json", "--html", "out.html")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn("churn 100000", done.stdout)
+        rows = json.loads((self.folder / "out.json").read_text())["scaling"]
+        self.assertEqual({row["what"] for row in rows}, {"pairs", "churn"})
+        self.assertTrue(all(row["ns_per_pair"] > 0 for row in rows))
+
     def test_cpu_memory_is_touched(self):
         results = self.results(self.small, "--peers", "cistern-host,glibc")
         for row in results["replays"]:

@@ -35,6 +35,8 @@ def numbers(values, digits):
 
 def of_traces(results, key, title, value):
     """`value` gets the row of one contender on one trace."""
+    if not results["traces"]:
+        return []
     rows = {(row["trace"], row["contender"]): row for row in results[key]}
     names = [trace["name"] for trace in results["traces"]]
     short = short_names(names)
