@@ -121,14 +121,14 @@ TEST_F(CudaAllocatorTest, ALimitHoldsForWhatTheDriverGave) {
 TEST_F(CudaAllocatorTest, ABlockThatAnotherStreamUsesWaitsForIt) {
   for (const Kind kind : {Kind::kVmm, Kind::kMalloc}) {
     CudaWorld world(kind);
-    const Address block = world.allocate(4 * kMiB, world.a);
+    const Address block = world.allocate(32 * kMiB, world.a);  // shares its segment with nothing
     fakecuda_hold(world.second);
-    world.use(world.second, block, 4 * kMiB);
+    world.use(world.second, block, 32 * kMiB);
     EXPECT_TRUE(world.allocator->record_stream(block, world.b));
     world.free(block);
-    EXPECT_NE(world.allocate(4 * kMiB, world.a), block);
+    EXPECT_NE(world.allocate(32 * kMiB, world.a), block);
     fakecuda_release(world.second);
-    EXPECT_EQ(world.allocate(4 * kMiB, world.a), block);
+    EXPECT_EQ(world.allocate(32 * kMiB, world.a), block);
   }
 }
 
