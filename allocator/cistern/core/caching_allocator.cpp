@@ -220,16 +220,18 @@ CachingAllocator::Served CachingAllocator::grow(Heap& heap, const Need& need, Gr
 
 CachingAllocator::Served CachingAllocator::trim(Heap& heap, const Need& need, Grower& grower, Waiting waiting) {
   // Under a limit only as much as is lacking, and from the pool whose limit it is; a source that refused gets back
-  // everything that is idle.
-  std::size_t lacking = kNoLimit;
-  const PoolId* pool = nullptr;
-  if (grower.refusal == Refusal::kLimit) {
-    const std::size_t headroom = heap.budget.headroom();
-    lacking = grower.need_bytes > headroom ? grower.need_bytes - headroom : 0;
-    if (&heap.budget != &budget_ && budget_.headroom() >= grower.need_bytes) pool = &heap.pool;
+  // everything that is idle. What goes may be free memory that the need counted on: then it lacks that, too.
+  for (;;) {
+    std::size_t lacking = kNoLimit;
+    const PoolId* pool = nullptr;
+    if (grower.refusal == Refusal::kLimit) {
+      const std::size_t headroom = heap.budget.headroom();
+      lacking = grower.need_bytes > headroom ? grower.need_bytes - headroom : 0;
+      if (&heap.budget != &budget_ && budget_.headroom() >= grower.need_bytes) pool = &heap.pool;
+    }
+    if (decommit_idle(lacking, pool, waiting, &heap) == 0) return std::nullopt;
+    if (Served served = grow(heap, need, grower)) return served;
   }
-  if (decommit_idle(lacking, pool, waiting, &heap) == 0) return std::nullopt;
-  return grow(heap, need, grower);
 }
 
 CachingAllocator::Served CachingAllocator::wait(Heap& heap, const Need& need, Grower& grower) {

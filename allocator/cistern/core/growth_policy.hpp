@@ -44,7 +44,7 @@ class RemapPolicy {
  public:
   static constexpr std::size_t kSlackGranules = 8;
   /// Of the peak, where there is no stream order: memory of the host is for others too, and a small job of little of it.
-  static constexpr double kMostInGranules = 1.0 / 32;
+  static constexpr double kMostInGranules = 1.0 / 16;
   static constexpr double kBudgetShare = 8.0;
   /// A miss waits for the device rather than let reserved rise, in a job's first rounds: so often in all.
   static constexpr std::uint64_t kMostWaits = 64;
