@@ -55,8 +55,8 @@ TEST(RemapPolicy, CreatesUpToItsSlackAboveThePeakAndRemapsWhatLiesAbove) {
 TEST(RemapPolicy, LeavesASmallJobLessThanEightGranules) {
   RemapPolicy policy(with(Strategy::kGrowth), small_granules(), nullptr);
   policy.saw_active(32 * kMiB);
-  EXPECT_EQ(policy.remap_bytes(4 * kMiB, 33 * kMiB), 0u);
-  EXPECT_GT(policy.remap_bytes(4 * kMiB, 34 * kMiB), 0u);
+  EXPECT_EQ(policy.remap_bytes(4 * kMiB, 34 * kMiB), 0u);
+  EXPECT_GT(policy.remap_bytes(4 * kMiB, 35 * kMiB), 0u);
 }
 
 TEST(RemapPolicy, TurnsADemandThatComesBackIntoACreate) {
