@@ -109,9 +109,10 @@ TEST_F(Metadata, OfBlocksThatCameAndWentIsWithinTheBound) {
 }
 
 TEST_F(Metadata, OfManyStreamsIsWithinTheBound) {
-  live_.reserve(64);
-  for (std::uint64_t stream = 0; stream < 64; ++stream) allocate(512, stream);
-  expect_within_bounds(64);
+  constexpr std::size_t kStreams = 48;  // the thread sanitizer knows of 63 locks held at once
+  live_.reserve(kStreams);
+  for (std::uint64_t stream = 0; stream < kStreams; ++stream) allocate(512, stream);
+  expect_within_bounds(kStreams);
 }
 
 TEST_F(MetadataOfSegments, IsWithinTheBoundToo) {
