@@ -138,7 +138,9 @@ TEST(Differential, RandomProgramsBreakNothingAndReserveNoMoreThanNative) {
   for (std::size_t op = 0; op < by_granule.sum.done.size(); ++op) {
     EXPECT_GT(by_granule.sum.done[op] + by_segment.sum.done[op], steps / 5000) << "operation " << op;
   }
-  EXPECT_GT(by_granule.sum.neither_served + by_segment.sum.neither_served, steps / 1000);
+  const std::uint64_t neither = by_granule.sum.neither_served + by_segment.sum.neither_served;
+  EXPECT_GT(neither, steps / 5000) << "requests that had to fail";
+  EXPECT_GT(neither + by_granule.sum.ours_only + by_segment.sum.ours_only, steps / 1000) << "requests that native refused";
 
   const double count = static_cast<double>(by_granule.peaks.size());
   EXPECT_GE(static_cast<double>(by_granule.peaks_up_to(1.0)), 0.95 * count);
