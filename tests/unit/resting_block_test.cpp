@@ -92,6 +92,13 @@ TEST(RestingBlock, GoesBackWithATrim) {
   EXPECT_EQ(world.reserved(), 0u);
 }
 
+TEST(RestingBlock, GoesBackWithATrimWhereThereIsNoStreamOrder) {
+  World world({.streams = support::Streams::kNone});
+  world.free(take(world, 4 * kMiB));
+  EXPECT_EQ(world.trim(), 4 * kMiB);
+  EXPECT_EQ(world.reserved(), 0u);
+}
+
 TEST(RestingBlock, DoesNotComeFromABlockThatAnotherStreamUsed) {
   World world;
   const Address block = take(world, 4096);
