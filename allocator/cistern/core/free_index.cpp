@@ -13,15 +13,20 @@ BlockIndex FreeIndex::fit_exactly(const BlockTable& blocks, std::size_t bytes) c
   return kNoBlock;
 }
 
+std::uint32_t FreeIndex::last_bin(std::uint32_t bin) const noexcept {
+  std::uint64_t here = words_[bin / 64] & (~std::uint64_t{0} >> (63 - bin % 64));
+  for (std::uint32_t word = bin / 64;; here = words_[--word]) {
+    if (here != 0) return word * 64 + 63 - static_cast<std::uint32_t>(std::countl_zero(here));
+    if (word == 0) return kBinCount;
+  }
+}
+
 std::size_t FreeIndex::largest_bytes(const BlockTable& blocks) const noexcept {
   std::size_t largest = 0;
-  for (std::uint32_t word = kBinCount / 64; word-- > 0;) {
-    if (words_[word] == 0) continue;
-    const auto bin = word * 64 + 63 - static_cast<std::uint32_t>(std::countl_zero(words_[word]));
-    for (BlockIndex i = heads_[bin]; i != kNoBlock; i = blocks[i].bin_next) {
-      largest = std::max(largest, blocks[i].bytes());
-    }
-    break;
+  const std::uint32_t bin = last_bin(kBinCount - 1);
+  if (bin == kBinCount) return largest;
+  for (BlockIndex i = heads_[bin]; i != kNoBlock; i = blocks[i].bin_next) {
+    largest = std::max(largest, blocks[i].bytes());
   }
   return largest;
 }

@@ -46,13 +46,10 @@ class FreeIndex {
   BlockIndex head(std::uint32_t bin) const noexcept { return heads_[bin]; }
   bool bit(std::uint32_t bin) const noexcept { return ((words_[bin / 64] >> (bin % 64)) & 1) != 0; }
 
-  /// Calls visit(index) for every free block, by rising bins. The visitor must not change the index.
-  template <class Visitor>
-  void for_each(const BlockTable& blocks, Visitor&& visit) const {
-    for (std::uint32_t bin = next_bin(0); bin < kBinCount; bin = next_bin(bin + 1)) {
-      for (BlockIndex i = heads_[bin]; i != kNoBlock; i = blocks[i].bin_next) visit(i);
-    }
-  }
+  /// The first non-empty bin at or above `bin`, or kBinCount.
+  std::uint32_t next_bin(std::uint32_t bin) const noexcept;
+  /// The last non-empty bin up to `bin`, or kBinCount.
+  std::uint32_t last_bin(std::uint32_t bin) const noexcept;
 
  private:
   static constexpr std::size_t kScanned = 4;
@@ -78,8 +75,6 @@ class FreeIndex {
 
   void link(BlockTable& blocks, BlockIndex index, std::uint32_t bin) noexcept;
   void unlink(BlockTable& blocks, BlockIndex index, std::uint32_t bin) noexcept;
-  /// The first non-empty bin at or above `bin`, or kBinCount.
-  std::uint32_t next_bin(std::uint32_t bin) const noexcept;
   /// Of the first four blocks of the bin.
   BlockIndex fit_in(const BlockTable& blocks, std::uint32_t bin, std::size_t bytes) const noexcept;
 

@@ -92,7 +92,8 @@ class Heap {
   /// that nothing else lies there.
   Claim claim_place(BlockIndex first, Address address, std::size_t bytes);
   /// Claims up to `bytes` of whole granules inside one free block whose last free lies in an epoch up to `idle_epoch`;
-  /// wholly free ranges only if whole_ranges. Nothing if there are none. Cost: O(free blocks).
+  /// wholly free ranges only if whole_ranges. The smallest that is enough, else the largest; nothing if there are none.
+  /// Cost: O(free blocks of at least a granule in a few bins), mostly those before the first that is right.
   std::optional<Claim> claim_idle(std::size_t bytes, std::uint64_t idle_epoch, bool whole_ranges);
   /// All frees so far lie in epochs up to the one returned, later ones do not.
   std::uint64_t end_epoch() noexcept;
@@ -140,6 +141,8 @@ class Heap {
   static constexpr std::size_t kRoom = 4;  // blocks that one operation may create
   using Live = BlockTable::Live;
   struct Window;
+  struct IdleRule;
+  struct Idle;
   /// A free block that is in no bin yet.
   void insert_free(BlockIndex block, std::size_t block_class) noexcept;
   void remove_free(BlockIndex block, std::size_t block_class) noexcept;
@@ -161,7 +164,11 @@ class Heap {
   bool is_hole(BlockIndex block) const noexcept;
   bool vacant(BlockIndex block) const noexcept;
   std::uint32_t range_of(BlockIndex block) const noexcept;
+  /// Cost: O(blocks of the run).
   void consider_run(BlockIndex first, std::size_t bytes, Window& best) const noexcept;
+  void consider_window(Window window, std::size_t excess, Window& best) const noexcept;
+  /// The first block of the run that the hole is the first hole of; kNoBlock if another is before it. Cost: O(1).
+  BlockIndex run_of_first_hole(BlockIndex hole) const noexcept;
   /// Requires room for the pieces.
   void claim_blocks(BlockIndex first, BlockIndex last, Claim& claim) noexcept;
   /// A neighbour's state changed: a free block beside it may count as split now, or no longer.
@@ -180,6 +187,10 @@ class Heap {
   void audit_range(std::uint32_t slot, Seen& seen, std::size_t& free_blocks) const;
   void audit_index(std::size_t free_blocks) const;
   std::size_t whole_granules(const Block& block, bool whole_ranges) const noexcept;
+  std::size_t idle_bytes(const Block& block, const IdleRule& rule) const noexcept;
+  /// Of idle blocks the smallest that is enough, and the largest; ties to the lowest bin, and there to the newest.
+  Idle least_idle(const FreeIndex& index, const IdleRule& rule) const noexcept;
+  Idle most_idle(const FreeIndex& index, const IdleRule& rule) const noexcept;
   const HeapRules rules_;
   mutable SpinLock lock_;
   BlockTable blocks_;

@@ -15,6 +15,19 @@ struct Heap::Window {
   Address address = ~Address{0};
 };
 
+/// What claim_idle() is asked for.
+struct Heap::IdleRule {
+  std::size_t bytes = 0;
+  std::uint64_t epoch = 0;
+  bool whole_ranges = false;
+};
+
+/// A free block, and how much of it could go.
+struct Heap::Idle {
+  BlockIndex block = kNoBlock;
+  std::size_t bytes = 0;
+};
+
 bool Heap::is_hole(BlockIndex index) const noexcept {
   return blocks_[index].state() == BlockState::kHole && blocks_[index].bytes() != 0;  // no border, and not no block
 }
@@ -122,35 +135,53 @@ void Heap::remove_range(std::uint32_t slot) noexcept {
 }
 
 void Heap::consider_run(BlockIndex run, std::size_t bytes, Window& best) const noexcept {
+  std::size_t total = 0;  // of the blocks from `first` to `last`
+  std::size_t holes = 0;
+  BlockIndex last = kNoBlock;
+  BlockIndex end = run;
   for (BlockIndex first = run; vacant(first); first = blocks_[first].next) {
-    std::size_t total = 0;
-    std::size_t holes = 0;
-    BlockIndex last = first;
-    for (; vacant(last); last = blocks_[last].next) {
-      total += blocks_[last].bytes();
-      if (is_hole(last)) holes += blocks_[last].bytes();
-      if (total >= bytes) break;
+    for (; total < bytes; end = blocks_[end].next) {
+      if (!vacant(end)) return;  // the run ends before the need is met
+      total += blocks_[end].bytes();
+      if (is_hole(end)) holes += blocks_[end].bytes();
+      last = end;
     }
-    if (total < bytes || !vacant(last)) return;  // the run ends before the need is met
     Window window;
     window.first = first;
     window.last = last;
-    std::size_t excess = total - bytes;
-    if (is_hole(last)) {
-      window.cut_back = round_down(std::min(excess, blocks_[last].bytes()), rules_.granule_bytes);
-      excess -= window.cut_back;
-    }
-    if (first != last && is_hole(first)) {
-      window.cut_front = round_down(std::min(excess, blocks_[first].bytes()), rules_.granule_bytes);
-      if (window.cut_front == blocks_[first].bytes()) continue;  // the next window is the same without it
-    }
-    window.commit_bytes = holes - window.cut_front - window.cut_back;
-    window.address = blocks_[first].address() + window.cut_front;
-    if (window.commit_bytes < best.commit_bytes ||
-        (window.commit_bytes == best.commit_bytes && window.address < best.address)) {
-      best = window;
-    }
+    window.commit_bytes = holes;
+    consider_window(window, total - bytes, best);
+    total -= blocks_[first].bytes();
+    if (is_hole(first)) holes -= blocks_[first].bytes();
   }
+}
+
+void Heap::consider_window(Window window, std::size_t excess, Window& best) const noexcept {
+  const Block& first = blocks_[window.first];
+  const Block& last = blocks_[window.last];
+  if (is_hole(window.last)) {
+    window.cut_back = round_down(std::min(excess, last.bytes()), rules_.granule_bytes);
+    excess -= window.cut_back;
+  }
+  if (window.first != window.last && is_hole(window.first)) {
+    window.cut_front = round_down(std::min(excess, first.bytes()), rules_.granule_bytes);
+    if (window.cut_front == first.bytes()) return;  // the next window is the same without it
+  }
+  window.commit_bytes -= window.cut_front + window.cut_back;
+  window.address = first.address() + window.cut_front;
+  if (window.commit_bytes < best.commit_bytes ||
+      (window.commit_bytes == best.commit_bytes && window.address < best.address)) {
+    best = window;
+  }
+}
+
+BlockIndex Heap::run_of_first_hole(BlockIndex hole) const noexcept {
+  BlockIndex first = hole;
+  while (vacant(blocks_[first].prev)) {
+    first = blocks_[first].prev;
+    if (is_hole(first)) return kNoBlock;
+  }
+  return first;
 }
 
 std::optional<Claim> Heap::claim_growth(const Need& need, std::size_t wish_bytes) {
@@ -161,13 +192,7 @@ std::optional<Claim> Heap::claim_growth(const Need& need, std::size_t wish_bytes
   Window best;
   for (BlockIndex hole = first_hole_; hole != kNoBlock; hole = blocks_[hole].bin_next) {
     if (blocks_[hole].block_class() != block_class) continue;
-    BlockIndex run = hole;
-    bool first_hole_of_run = true;
-    while (vacant(blocks_[run].prev)) {
-      run = blocks_[run].prev;
-      if (is_hole(run)) first_hole_of_run = false;
-    }
-    if (first_hole_of_run) consider_run(run, bytes, best);
+    if (const BlockIndex run = run_of_first_hole(hole); run != kNoBlock) consider_run(run, bytes, best);
   }
   if (best.first == kNoBlock) return std::nullopt;
   if (wish_bytes > best.commit_bytes) {
@@ -269,29 +294,67 @@ std::size_t Heap::whole_granules(const Block& block, bool whole_ranges) const no
   return begin < end ? end - begin : 0;
 }
 
+std::size_t Heap::idle_bytes(const Block& block, const IdleRule& rule) const noexcept {
+  if (epochs_.epoch_of(block.last_free()) > rule.epoch && !CISTERN_MUTANT(I13_busy_granules_claimed)) return 0;
+  return whole_granules(block, rule.whole_ranges);
+}
+
+// A block holds at least one whole granule less than fit its size, so that few bins are looked through.
+Heap::Idle Heap::least_idle(const FreeIndex& index, const IdleRule& rule) const noexcept {
+  const std::size_t granule = rules_.granule_bytes;
+  const std::size_t least = round_up(rule.bytes, granule);
+  Idle best;
+  for (std::uint32_t bin = index.next_bin(bin_of(least)); bin < kBinCount; bin = index.next_bin(bin + 1)) {
+    if (best.block != kNoBlock && round_down(bin_floor_bytes(bin), granule) >= best.bytes + granule) break;
+    for (BlockIndex i = index.head(bin); i != kNoBlock; i = blocks_[i].bin_next) {
+      const std::size_t idle = idle_bytes(blocks_[i], rule);
+      if (idle < least || (best.block != kNoBlock && idle >= best.bytes)) continue;
+      best = {i, idle};
+      if (idle == least) return best;
+    }
+  }
+  return best;
+}
+
+Heap::Idle Heap::most_idle(const FreeIndex& index, const IdleRule& rule) const noexcept {
+  const std::size_t granule = rules_.granule_bytes;
+  const bool any = rule.bytes >= committed_bytes() - gauges_.current(kAllBlocks, kActiveBytes);  // all have to go
+  Idle best;
+  const std::uint32_t least = bin_of(granule) + (CISTERN_MUTANT(I10_single_granules_kept) ? 1 : 0);
+  std::uint32_t bin = index.last_bin(kBinCount - 1);
+  for (; bin >= least && bin < kBinCount; bin = index.last_bin(bin - 1)) {
+    const std::size_t most = round_down(bin_floor_bytes(bin + 1) - 1, granule);
+    if (most < best.bytes) break;
+    Idle of_bin;
+    for (BlockIndex i = index.head(bin); i != kNoBlock && of_bin.bytes < most; i = blocks_[i].bin_next) {
+      const std::size_t idle = idle_bytes(blocks_[i], rule);
+      if (idle > of_bin.bytes) of_bin = {i, idle};
+      if (any && idle != 0) return of_bin;
+    }
+    if (of_bin.block != kNoBlock && of_bin.bytes >= best.bytes) best = of_bin;
+  }
+  return best;
+}
+
 std::optional<Claim> Heap::claim_idle(std::size_t bytes, std::uint64_t idle_epoch, bool whole_ranges) {
   if (!CISTERN_MUTANT(I10_rest_not_ended_by_trim)) end_rest();
   blocks_.prepare(kRoom);
-  BlockIndex best = kNoBlock;
-  std::size_t best_bytes = 0;
+  const IdleRule rule{bytes, idle_epoch, whole_ranges};
+  Idle best;
   for (const FreeIndex& index : index_) {
-    index.for_each(blocks_, [&](BlockIndex i) {
-      if (epochs_.epoch_of(blocks_[i].last_free()) > idle_epoch && !CISTERN_MUTANT(I13_busy_granules_claimed)) return;
-      const std::size_t idle = whole_granules(blocks_[i], whole_ranges);
-      if (idle == 0) return;
-      // The smallest that is enough, else the largest.
-      const bool better = best_bytes >= bytes ? idle >= bytes && idle < best_bytes : idle > best_bytes;
-      if (better) {
-        best = i;
-        best_bytes = idle;
-      }
-    });
+    if (bytes > committed_bytes()) break;
+    const Idle found = least_idle(index, rule);
+    if (found.block != kNoBlock && (best.block == kNoBlock || found.bytes < best.bytes)) best = found;
   }
-  if (best == kNoBlock) return std::nullopt;
+  for (std::size_t i = 0; i < index_.size() && best.bytes < bytes; ++i) {
+    const Idle found = most_idle(index_[i], rule);
+    if (found.bytes > best.bytes) best = found;
+  }
+  if (best.block == kNoBlock) return std::nullopt;
   Claim claim;
   claim.pieces.reserve(1);
-  if (!whole_ranges) best = isolate_granules(best, bytes);
-  claim_blocks(best, best, claim);
+  if (!whole_ranges) best.block = isolate_granules(best.block, bytes);
+  claim_blocks(best.block, best.block, claim);
   return claim;
 }
 
