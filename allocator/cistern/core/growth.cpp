@@ -1,5 +1,6 @@
 // Rung 4: how much to ask of the source, from wish down to need, and from where.
 #include <algorithm>
+#include <bit>
 #include <new>
 
 #include "cistern/base/check.hpp"
@@ -177,7 +178,9 @@ bool CachingAllocator::reserve_range(Heap& heap, const Need& need) {
   const std::size_t granule = rules_.granule_bytes;
   const std::size_t least = round_up(need.span_bytes(rules_.least_block_bytes), granule);
   const std::size_t step = round_up(source_.traits().range_step_bytes, granule);
-  for (std::size_t bytes = std::max({least, step, wish_bytes(heap, need)});;  // a wish grows within one range
+  // Room beside the need: where it was, the next that is larger finds memory, and only the rest has to move there.
+  const std::size_t roomy = round_up(std::bit_ceil(least), granule);
+  for (std::size_t bytes = std::max({roomy, step, wish_bytes(heap, need)});;  // a wish grows within one range
        bytes = std::max(least, round_up(bytes / 2, granule))) {
     if (reserve_bytes(heap, bytes, kind_for(need))) return true;
     if (bytes == least) return false;
