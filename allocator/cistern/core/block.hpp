@@ -22,9 +22,9 @@ enum class BlockState : std::uint8_t {
   kClaimed,  ///< Taken out of circulation by a growth or trim in progress; memory may come or go.
 };
 
-/// Half a cache line: a hit is slow by the lines it waits for. Addresses and sizes are below 2^48; the rest shares their
+/// Half a cache line. Addresses and sizes are below 2^48; the rest shares their
 /// words. A free block has no requested bytes, and only free blocks and holes need links to others of their kind.
-class alignas(32) Block {
+class Block {
  public:
   /// When a free was (see FreeEpochs).
   using Stamp = std::uint16_t;
@@ -68,12 +68,6 @@ class alignas(32) Block {
   void set_requested_bytes(std::size_t bytes) noexcept {
     bin_prev = static_cast<std::uint32_t>(bytes);
     bin_next = static_cast<std::uint32_t>(bytes >> 32);
-  }
-
-  /// Orders blocks of one bin: by size in excess of `bytes`, with those too small last, then by address.
-  __extension__ typedef unsigned __int128 Rank;
-  Rank rank_above(std::size_t bytes) const noexcept {
-    return Rank{extent_ - (bytes << kShift)} << 64 | place_;  // flags are alike, addresses are not
   }
 
   BlockIndex prev = kNoBlock;  ///< Neighbours by address within the range; before the first block is its border.

@@ -83,6 +83,9 @@ class BlockTable {
   static constexpr std::size_t kEntries = 6;
   static constexpr std::size_t kMeanEntries = 3;  // at most; one bucket in thirty overflows then
 
+  /// Half a cache line: a hit is slow by the lines it waits for. Blocks made elsewhere need not lie so.
+  struct alignas(32) Record : Block {};
+
   /// Half a cache line. Six tags, each a byte of the hash or 0 for no entry, are compared in one go; above them stands
   /// how many entries went past this bucket because it was full: a search goes on only if there are any.
   struct alignas(32) Bucket {
@@ -107,7 +110,7 @@ class BlockTable {
   static bool passed(const Bucket& bucket) noexcept { return bucket.tags >= kPast; }
   void rehash(std::size_t bucket_count);
 
-  std::vector<Block> blocks_;           // the first is that of kNoBlock
+  std::vector<Record> blocks_;          // the first is that of kNoBlock
   std::byte* base_ = nullptr;           // of blocks_
   BlockIndex first_unused_ = kNoBlock;  // chained through bin_next
   std::size_t block_room_ = 0;          // unused records

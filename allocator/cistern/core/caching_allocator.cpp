@@ -103,12 +103,18 @@ Address CachingAllocator::allocate_at_once(std::size_t bytes, StreamId stream, P
 
 Result<Allocation, Failure> CachingAllocator::allocate(const Request& request) {
   const Need need = round(request);
-  Heap* heap = directory_.find(request.pool, request.stream);
+  if (Heap* heap = directory_.find(request.pool, request.stream)) [[likely]] {
+    const Address address = hit_in(*heap, need).address;
+    if (address != 0) [[likely]] return Allocation{address, need.requested_bytes, need.granted_bytes};
+  }
+  return miss(request);
+}
+
+Result<Allocation, Failure> CachingAllocator::miss(const Request& request) {
+  const Need need = round(request);
   try {
-    if (heap != nullptr) [[likely]] {
-      const Address address = hit_in(*heap, need).address;
-      if (address != 0) [[likely]] return Allocation{address, need.requested_bytes, need.granted_bytes};
-    } else {
+    Heap* heap = directory_.find(request.pool, request.stream);
+    if (heap == nullptr) {
       PlannedLane* lane = lane_of(request);
       heap = lane != nullptr && lane->heap != nullptr ? lane->heap.load() : heap_for(request);
       if (lane != nullptr) {

@@ -161,6 +161,8 @@ class CachingAllocator {
   Served wait(Heap& heap, const Need& need, Grower& grower);
   Failure fail(Heap& heap, const Need& need, const Grower& grower);
 
+  /// Rounds again, so that a hit need not keep its need in memory.
+  Result<Allocation, Failure> miss(const Request& request);
   Result<Allocation, Failure> climb(Heap& heap, const Need& need);
   using Fit = Address (CachingAllocator::*)(Heap&, const Need&);  ///< 0: no block
   using Find = BlockIndex (Heap::*)(const Need&) noexcept;
@@ -179,6 +181,7 @@ class CachingAllocator {
   Heap* heap_for(const Request& request);
   void fence_pending(Heap& heap, std::vector<StreamLedger::OpenFence>& users);
   void after_operation(Heap& heap, bool events_due);
+  void deliver_events(Heap& heap);
   Pool& pool_of(PoolId pool) const;
   Budget& budget_of(PoolId pool);
   const Budget& budget_of(PoolId pool) const;
@@ -268,7 +271,7 @@ class CachingAllocator {
 };
 
 inline void CachingAllocator::after_operation(Heap& heap, bool events_due) {
-  if (events_due) [[unlikely]] log_.drain(heap.events(), heap.lock());
+  if (events_due) [[unlikely]] deliver_events(heap);
 #ifdef CISTERN_AUDIT
   audit();
 #endif

@@ -6,9 +6,16 @@ namespace cistern {
 
 BlockIndex FreeIndex::fit_exactly(const BlockTable& blocks, std::size_t bytes) const noexcept {
   for (std::uint32_t bin = next_bin(bin_of(bytes)); bin < kBinCount; bin = next_bin(bin + 1)) {
-    Smallest smallest(bytes);
-    for (BlockIndex i = heads_[bin]; i != kNoBlock; i = blocks[i].bin_next) smallest.consider(blocks, i);
-    if (smallest.index() != kNoBlock) return smallest.index();
+    BlockIndex best = kNoBlock;
+    for (BlockIndex i = heads_[bin]; i != kNoBlock; i = blocks[i].bin_next) {
+      const Block& block = blocks[i];
+      if (block.bytes() < bytes) continue;
+      if (best == kNoBlock || block.bytes() < blocks[best].bytes() ||
+          (block.bytes() == blocks[best].bytes() && block.address() < blocks[best].address())) {
+        best = i;
+      }
+    }
+    if (best != kNoBlock) return best;
   }
   return kNoBlock;
 }

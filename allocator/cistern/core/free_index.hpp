@@ -33,9 +33,8 @@ class FreeIndex {
     link(blocks, index, bin);
   }
 
-  /// A block of at least `bytes`: the smallest of the first four that fit in the own bin, else of the first four of the
-  /// next bin that is not empty; ties to the lowest address. kNoBlock if neither has one: the own bin may still hold one
-  /// further down, which fit_exactly finds.
+  /// A block of at least `bytes`: the newest of the own bin if it is large enough, else the newest of the next bin that is
+  /// not empty. kNoBlock if neither is there: the own bin may still hold one further down, which fit_exactly finds.
   BlockIndex fit(const BlockTable& blocks, std::size_t bytes) const noexcept;
 
   /// The smallest block of at least `bytes`, ties to the lowest address. Cost: O(blocks of the bin).
@@ -43,42 +42,27 @@ class FreeIndex {
 
   std::size_t largest_bytes(const BlockTable& blocks) const noexcept;
 
+  /// The first non-empty bin at or above `bin`, or kBinCount.
+  std::uint32_t next_bin(std::uint32_t bin) const noexcept;
+  /// The last non-empty bin at or below `bin`, or kBinCount.
+  std::uint32_t last_bin(std::uint32_t bin) const noexcept;
+
   BlockIndex head(std::uint32_t bin) const noexcept { return heads_[bin]; }
   bool bit(std::uint32_t bin) const noexcept { return ((words_[bin / 64] >> (bin % 64)) & 1) != 0; }
 
-  /// The first non-empty bin at or above `bin`, or kBinCount.
-  std::uint32_t next_bin(std::uint32_t bin) const noexcept;
-  /// The last non-empty bin up to `bin`, or kBinCount.
-  std::uint32_t last_bin(std::uint32_t bin) const noexcept;
+  /// Calls visit(index) for every free block, by rising bins. The visitor must not change the index.
+  template <class Visitor>
+  void for_each(const BlockTable& blocks, Visitor&& visit) const {
+    for (std::uint32_t bin = next_bin(0); bin < kBinCount; bin = next_bin(bin + 1)) {
+      for (BlockIndex i = heads_[bin]; i != kNoBlock; i = blocks[i].bin_next) visit(i);
+    }
+  }
 
  private:
-  static constexpr std::size_t kScanned = 4;
-
-  /// The smallest block of at least `bytes` so far, of several the one at the lowest address. Sizes are random to the
-  /// processor: compares whose outcome is kept cost less than branches guessed wrong.
-  class Smallest {
-   public:
-    explicit Smallest(std::size_t bytes) noexcept : bytes_(bytes) {}
-    void consider(const BlockTable& blocks, BlockIndex index) noexcept {
-      const Block::Rank rank = blocks[index].rank_above(bytes_);
-      const bool better = rank < least_;
-      least_ = better ? rank : least_;
-      index_ = better ? index : index_;
-    }
-    BlockIndex index() const noexcept { return index_; }
-
-   private:
-    const std::size_t bytes_;
-    Block::Rank least_ = Block::Rank{1} << 127;  // what is too small ranks above
-    BlockIndex index_ = kNoBlock;
-  };
-
   void link(BlockTable& blocks, BlockIndex index, std::uint32_t bin) noexcept;
   void unlink(BlockTable& blocks, BlockIndex index, std::uint32_t bin) noexcept;
-  /// Of the first four blocks of the bin.
-  BlockIndex fit_in(const BlockTable& blocks, std::uint32_t bin, std::size_t bytes) const noexcept;
 
-  std::array<BlockIndex, kBinCount> heads_{};
+  std::array<BlockIndex, kBinCount + 1> heads_{};  // kNoBlock: an empty bin; the last stands for no bin
   std::array<std::uint64_t, kBinCount / 64> words_{};
   std::uint64_t summary_ = 0;  // bit w: words_[w] was not always zero
 };
@@ -122,25 +106,10 @@ class FreeIndex {
   return kBinCount;
 }
 
-[[gnu::always_inline]] inline BlockIndex FreeIndex::fit_in(const BlockTable& blocks, std::uint32_t bin,
-                                                          std::size_t bytes) const noexcept {
-  Smallest smallest(bytes);
-  BlockIndex index = heads_[bin];
-#pragma GCC unroll 4
-  for (std::size_t scanned = 0; scanned < kScanned; ++scanned, index = blocks[index].bin_next) {
-    smallest.consider(blocks, index);  // behind the last block of the bin: no block, which is too small
-  }
-  return smallest.index();
-}
-
 [[gnu::always_inline]] inline BlockIndex FreeIndex::fit(const BlockTable& blocks, std::size_t bytes) const noexcept {
   const std::uint32_t own = bin_of(bytes);
-  std::uint32_t bin = next_bin(own);
-  if (bin == own) {
-    if (const BlockIndex found = fit_in(blocks, bin, bytes); found != kNoBlock) return found;
-    bin = next_bin(own + 1);
-  }
-  return bin == kBinCount ? kNoBlock : fit_in(blocks, bin, bytes);
+  const BlockIndex newest = heads_[own];
+  return blocks[newest].bytes() >= bytes ? newest : heads_[next_bin(own + 1)];
 }
 
 }  // namespace cistern

@@ -203,6 +203,8 @@ void CachingAllocator::start_recording(EventSink& sink) {
   sink.consume(events);
 }
 
+void CachingAllocator::deliver_events(Heap& heap) { log_.drain(heap.events(), heap.lock()); }
+
 void CachingAllocator::stop_recording() {
   const std::scoped_lock growth(growth_mutex_);
   ledger_.with_all_locked([&] {
@@ -212,7 +214,7 @@ void CachingAllocator::stop_recording() {
     const std::scoped_lock lock(device_events_lock_);
     device_events_.stop();
   }
-  for (const auto& heap : heaps_) log_.drain(heap->events(), heap->lock());
+  for (const auto& heap : heaps_) deliver_events(*heap);
   log_.drain(device_events_, device_events_lock_);
   const std::scoped_lock draining(log_.drain_mutex);
   log_.sink = nullptr;
