@@ -8,10 +8,12 @@
 #include <fstream>
 #include <iomanip>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "cistern/observe/make_plan.hpp"
 #include "cistern/observe/replay.hpp"
 #include "cistern/observe/trace.hpp"
 #include "cistern/sources/simulated_source.hpp"
@@ -71,6 +73,10 @@ ReplayResult replay_as_program_does(const ReplayProgram& program, Strategy strat
   options.strategy = strategy;
   if (strategy == Strategy::kPreallocate) {
     options.preallocate = Amount{default_preallocate_bytes(program, source.traits().granule_bytes)};
+  }
+  if (strategy == Strategy::kPlan) {
+    const PlanOptions plan{.unit_bytes = options.least_block_bytes, .granule_bytes = source.traits().granule_bytes};
+    options.plan = std::make_shared<const Plan>(make_plan(program, plan).plan);
   }
   return replay(program, options, source);
 }
