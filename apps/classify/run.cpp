@@ -64,6 +64,7 @@ class Run {
         classifier_(weights_, device.name(), options.threads.value_or(at::get_num_threads()), options.batch),
         output_(std::cout, options.json ? Output::Form::kJson : Output::Form::kText) {
     weights_.tensors.clear();  // The classifier has its own.
+    memory_.give_back_idle();
     summary_.weights = weights_file(options);
   }
 

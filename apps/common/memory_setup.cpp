@@ -81,6 +81,10 @@ std::vector<MemoryResult> MemorySetup::figures() const {
   return results;
 }
 
+void MemorySetup::give_back_idle() {
+  for (const Memory& memory : memories_) memory.allocator->trim();
+}
+
 void MemorySetup::end_period(std::int64_t period) {
   if (!memories_.empty()) memories_.front().allocator->mark(static_cast<std::uint64_t>(period));
   if (!after_first_period_) after_first_period_ = figures();

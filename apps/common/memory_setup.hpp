@@ -24,6 +24,9 @@ class MemorySetup {
   /// written.
   MemorySetup(const ChosenDevice& device, const std::optional<Options>& options);
 
+  /// Gives back what is free: loading needs memory that the work after it does not.
+  void give_back_idle();
+
   /// Leaves a mark in the trace, and remembers the source calls up to the end of the first period: of what
   /// the program repeats, an epoch or a batch.
   void end_period(std::int64_t period);

@@ -47,7 +47,7 @@ class Fit(unittest.TestCase):
         self.assertEqual(found["smaller_tried"], found["smaller_count"])
 
     def test_table_has_a_row_per_file_and_strategy(self):
-        done = self.run_program(self.trace, self.trace, "--strategy", "growth,geometric,preallocate")
+        done = self.run_program(self.trace, "--strategy", "growth,geometric,preallocate", self.trace)
         self.assertEqual((done.returncode, done.stderr, done.stdout.count("\n")), (0, "", 7))
         self.assertIn("smallest device", done.stdout)
 

@@ -56,7 +56,7 @@ class Replay(unittest.TestCase):
     # What it prints.
 
     def test_table_has_a_row_per_file_and_strategy(self):
-        done = self.run_program("replay", self.small, self.small, "--strategy", "growth,geometric,preallocate")
+        done = self.run_program("replay", self.small, "--strategy", "growth,geometric,preallocate", self.small)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(done.stdout.count("\n"), 7)
         self.assertEqual(len({len(line) for line in done.stdout.splitlines()}), 1, "columns stand in line")

@@ -3,8 +3,9 @@
 
 usage: growth_with_work.py HIT_PATH_PAIRS
 
-A pair must not cost more when there are twice the live blocks, streams or devices; twice the operations, growth of the
-tables included, must not cost more than twice. Exit 77, loudly, where valgrind is missing.
+A pair must not cost more when there are twice the live blocks, streams or devices, nor a miss and a trim when there
+are twice the free blocks and holes; twice the operations, growth of the tables included, must not cost more than twice.
+Exit 77, loudly, where valgrind is missing.
 """
 import shutil
 import sys
@@ -12,7 +13,8 @@ import sys
 from instructions import instructions, skip
 
 PAIRS = 4_000
-A_PAIR = ("churn_1000", "churn_2000"), ("churn_10000", "churn_20000"), ("streams_64", "streams_128"), ("devices_8", "devices_16")
+A_PAIR = (("churn_1000", "churn_2000"), ("churn_10000", "churn_20000"), ("streams_64", "streams_128"),
+          ("devices_8", "devices_16"), ("fragments_5000", "fragments_10000"), ("fragments_10000", "fragments_20000"))
 A_RUN = (("churn_1000", 100_000), ("fill", 5_000))  # operations, to be doubled
 TOLERANCE = 1.1
 

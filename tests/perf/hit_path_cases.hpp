@@ -121,6 +121,41 @@ class RoundRobin {
   std::size_t at_ = 0;
 };
 
+/// Misses that get memory and trims that give it back, among `count` free blocks and a hole for each 16 of them, all too
+/// small for either.
+class MissesAmongFragments : public CountedAllocator {
+ public:
+  explicit MissesAmongFragments(std::size_t count) {
+    support::Random random(17);
+    std::vector<Address> fragments, granules;
+    for (std::size_t i = 0; i < count; ++i) {
+      fragments.push_back(allocate(random.log_uniform(kMiB, 2 * kMiB)));
+      live_.push_back(allocate(kMiB));
+      if (i % 16 == 0) granules.push_back(allocate(4 * kMiB));
+    }
+    for (const Address address : granules) allocator.free(address);
+    allocator.trim();
+    for (const Address address : fragments) allocator.free(address);
+    kept_bytes_ = allocator.stats().reserved.current;
+  }
+  ~MissesAmongFragments() {
+    for (const Address address : live_) allocator.free(address);
+  }
+  MissesAmongFragments(const MissesAmongFragments&) = delete;
+  MissesAmongFragments& operator=(const MissesAmongFragments&) = delete;
+
+  void pair() {
+    allocator.free(allocate(8 * kMiB));
+    allocator.trim(kept_bytes_);
+  }
+
+ private:
+  Address allocate(std::size_t bytes) { return allocator.allocate({.bytes = bytes})->address; }
+
+  std::vector<Address> live_;
+  std::size_t kept_bytes_ = 0;
+};
+
 /// From nothing to `count` live blocks of mixed sizes and back, growing on the way.
 inline void fill_and_empty(std::size_t count) {
   SimulatedSource source;

@@ -24,6 +24,7 @@ int run(std::string_view name, std::size_t count) {
   if (name == "lifo_512") return do_pairs(LastInFirstOut(512), count);
   if (name == "lifo_1MiB") return do_pairs(LastInFirstOut(cistern::kMiB), count);
   if (name.starts_with("churn_")) return do_pairs(RandomChurn(number_in(name)), count);
+  if (name.starts_with("fragments_")) return do_pairs(MissesAmongFragments(number_in(name)), count);
   if (name.starts_with("streams_")) return do_pairs(RoundRobin(1, number_in(name)), count);
   if (name.starts_with("devices_")) return do_pairs(RoundRobin(number_in(name), 1), count);
   if (name == "fill") return fill_and_empty(count), 0;
@@ -37,6 +38,6 @@ int main(int argc, char** argv) {
     if (const int status = run(argv[1], std::strtoull(argv[2], nullptr, 10)); status != 2) return status;
   }
   std::fprintf(stderr,
-               "usage: %s lifo_512|lifo_1MiB|churn_LIVE|streams_N|devices_N|fill COUNT\n", argv[0]);
+               "usage: %s lifo_512|lifo_1MiB|churn_LIVE|fragments_FREE|streams_N|devices_N|fill COUNT\n", argv[0]);
   return 2;
 }

@@ -22,7 +22,7 @@ def main():
         trace, strategy, rest = line.split(",", 2)
         lines[trace, strategy] = rest
     for path in sorted(path for folder in folders for path in folder.glob("*.gz")):
-        command = [program, "replay", str(path), "--strategy", "growth,preallocate", "--repeat", "1", "--json"]
+        command = [program, "replay", str(path), "--strategy", "growth,preallocate,plan", "--repeat", "1", "--json"]
         for run in json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["runs"]:
             name = path.name.split(".")[0]
             lines[name, run["strategy"]] = f'{run["peak_reserved_bytes"]},{run["placement_hash"]}'

@@ -47,6 +47,21 @@ TEST_F(FreeIndexTest, PrefersTheSmallestThatFits) {
   EXPECT_EQ(free_.largest_bytes(table_), std::size_t{1} << 20);
 }
 
+TEST_F(FreeIndexTest, KnowsTheNextAndTheLastBinThatIsNotEmpty) {
+  EXPECT_EQ(free_.last_bin(kBinCount - 1), kBinCount);
+  add(4096, 0x1000);
+  add(std::size_t{1} << 40, 0x200000);
+  const std::uint32_t low = bin_of(4096), high = bin_of(std::size_t{1} << 40);
+  EXPECT_EQ(free_.next_bin(0), low);
+  EXPECT_EQ(free_.next_bin(low), low);
+  EXPECT_EQ(free_.next_bin(low + 1), high);
+  EXPECT_EQ(free_.next_bin(high + 1), kBinCount);
+  EXPECT_EQ(free_.last_bin(kBinCount - 1), high);
+  EXPECT_EQ(free_.last_bin(high), high);
+  EXPECT_EQ(free_.last_bin(high - 1), low);
+  EXPECT_EQ(free_.last_bin(low - 1), kBinCount);
+}
+
 TEST_F(FreeIndexTest, BreaksTiesByTheLowestAddress) {
   add(4096, 0x3000);
   const BlockIndex lowest = add(4096, 0x1000);

@@ -57,7 +57,19 @@ TEST(Growth, StartsAnotherRangeWhenAddressSpaceRunsOut) {
   world.allocate(6 * kMiB, kA);
   EXPECT_EQ(world.source.range_count(), 2u);
   world.allocate(20 * kMiB, kA);
-  EXPECT_EQ(world.source.range_count(), 3u) << "a range is as large as its first block needs";
+  EXPECT_EQ(world.source.range_count(), 3u) << "a range holds what its first block needs";
+}
+
+TEST(Growth, ALargerBlockAfterOneBeyondTheStepBringsOnlyWhatItIsLarger) {
+  WorldOptions options;
+  options.source.range_step_bytes = 8 * kMiB;
+  World world(options);
+  const Address first = world.allocate(10 * kMiB, kA);
+  world.free(first);
+  EXPECT_EQ(world.allocate(16 * kMiB, kA), first);
+  EXPECT_EQ(world.source.range_count(), 1u);
+  EXPECT_EQ(world->stats().source_calls.commit, 2u);
+  EXPECT_EQ(world.reserved(), 16 * kMiB);
 }
 
 TEST(Growth, RemapsIdleMemoryRatherThanGrow) {

@@ -105,11 +105,7 @@ CLI::App* add_fit_command(CLI::App& app, FitArguments& arguments) {
       app.add_subcommand("fit", "Find the smallest simulated device on which a trace completes");
   command->footer(kFooter);
   command->add_option("FILE", arguments.files, "Traces, as for replay")->required()->type_name("");
-  command
-      ->add_option("--strategy", arguments.strategies,
-                   "growth, geometric, preallocate or plan, or several with commas (default: growth)")
-      ->delimiter(',')
-      ->type_name("LIST");
+  add_strategies_option(*command, arguments.strategies);
   add_device_options(*command, arguments.device);
   command->add_flag("--json", arguments.json, "Write JSON, an array, instead of the table");
   return command;
@@ -117,9 +113,7 @@ CLI::App* add_fit_command(CLI::App& app, FitArguments& arguments) {
 
 void run_fit(const FitArguments& arguments, std::ostream& out) {
   const SimulatedOptions device = simulated_options(arguments.device);
-  std::vector<Strategy> strategies;
-  for (const std::string& name : arguments.strategies) strategies.push_back(parse_strategy(name));
-  if (strategies.empty()) strategies.push_back(Strategy::kGrowth);
+  const std::vector<Strategy> strategies = parse_strategies(arguments.strategies, Strategy::kGrowth);
   std::vector<ReplayProgram> programs;
   for (const std::string& file : arguments.files) programs.push_back(load_replay_program(file));
   std::vector<Fit> fits;

@@ -69,8 +69,7 @@ ReplaySettings understand(const ReplayArguments& arguments) {
   settings.options = allocator_options(arguments);
   settings.source = simulated_options(arguments.device);
   settings.preallocate_given = settings.options.preallocate != Amount{} || settings.options.limit.has_value();
-  for (const std::string& name : arguments.strategies) settings.strategies.push_back(parse_strategy(name));
-  if (settings.strategies.empty()) settings.strategies.push_back(settings.options.strategy);
+  settings.strategies = parse_strategies(arguments.strategies, settings.options.strategy);
   if (arguments.lag && arguments.round_count == 0) throw UsageError("--lag needs --rounds");
   if (!arguments.svg.empty() && arguments.round_count != 0) throw UsageError("--svg draws no --rounds");
   if (!arguments.svg.empty() && arguments.files.size() > 1) {
@@ -158,11 +157,7 @@ void add_replay_command(CLI::App& app, ReplayArguments& arguments) {
   CLI::App* command = app.add_subcommand("replay", "Replay traces on a simulated device under any strategy");
   command->footer(kFooter);
   command->add_option("FILE", arguments.files, "Traces to replay")->required()->type_name("");
-  command
-      ->add_option("--strategy", arguments.strategies,
-                   "growth, geometric, preallocate or plan, or several with commas (default: growth)")
-      ->delimiter(',')
-      ->type_name("LIST");
+  add_strategies_option(*command, arguments.strategies);
   add_device_options(*command, arguments.device);
   command
       ->add_option("--limit", arguments.limit, "Most the allocator may reserve: 512MiB, 80% of the capacity")

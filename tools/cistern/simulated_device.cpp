@@ -4,6 +4,15 @@
 #include "cistern/observe/make_plan.hpp"
 
 namespace cistern::cli {
+namespace {
+
+Strategy parse_strategy(const std::string& name) {
+  if (const std::optional<Strategy> strategy = strategy_from_name(name)) return *strategy;
+  throw UsageError("--strategy: unknown strategy \"" + name + "\", did you mean " +
+                   std::string(nearest_name(name, {"growth", "geometric", "preallocate", "plan"})) + "?");
+}
+
+}  // namespace
 
 void add_device_options(CLI::App& command, DeviceArguments& arguments) {
   command
@@ -37,10 +46,20 @@ SimulatedOptions simulated_options(const DeviceArguments& arguments) {
   return source;
 }
 
-Strategy parse_strategy(const std::string& name) {
-  if (const std::optional<Strategy> strategy = strategy_from_name(name)) return *strategy;
-  throw UsageError("--strategy: unknown strategy \"" + name + "\", did you mean " +
-                   std::string(nearest_name(name, {"growth", "geometric", "preallocate", "plan"})) + "?");
+void add_strategies_option(CLI::App& command, std::vector<std::string>& names) {
+  command
+      .add_option("--strategy", names,
+                  "growth, geometric, preallocate or plan, or several with commas (default: growth)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("LIST");
+}
+
+std::vector<Strategy> parse_strategies(const std::vector<std::string>& names, Strategy otherwise) {
+  if (names.empty()) return {otherwise};
+  std::vector<Strategy> strategies;
+  for (const std::string& name : names) strategies.push_back(parse_strategy(name));
+  return strategies;
 }
 
 std::shared_ptr<const Plan> plan_of(const ReplayProgram& program, const Options& options,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -28,8 +29,11 @@ void add_device_options(CLI::App& command, DeviceArguments& arguments);
 /// Throws UsageError.
 SimulatedOptions simulated_options(const DeviceArguments& arguments);
 
-/// Throws UsageError that names the nearest.
-Strategy parse_strategy(const std::string& name);
+/// --strategy LIST; what follows the list is none of it.
+void add_strategies_option(CLI::App& command, std::vector<std::string>& names);
+
+/// `otherwise` alone where no names are given. Throws UsageError that names the nearest.
+std::vector<Strategy> parse_strategies(const std::vector<std::string>& names, Strategy otherwise);
 
 /// What strategy plan serves unless a file is given: a plan made of the trace itself.
 std::shared_ptr<const Plan> plan_of(const ReplayProgram& program, const Options& options, std::size_t granule_bytes);

@@ -30,16 +30,21 @@ constexpr bool separates_small_ranges(Strategy strategy) noexcept {
   return strategy != Strategy::kPreallocate && strategy != Strategy::kPlan;
 }
 
-/// From a source of shared segments: the least segment for a large block that needs `bytes`. No other pair of numbers
-/// beats PyTorch's reserved memory and its calls on as many of the nine traces.
-constexpr std::size_t least_segment_bytes(std::size_t bytes) noexcept { return bytes < 20 * kMiB ? 32 * kMiB : bytes; }
+/// What several large blocks share, from a source of shared segments.
+inline constexpr std::size_t kSharedSegmentBytes = 32 * kMiB;
 
-/// Remap: decommit idle granules elsewhere and commit them where the need is, so that reserved does not rise. Only where
-/// much lies idle: a miss creates as long as no more is reserved than the highest active ever was, and `slack` (a share
-/// of that) and kSlackGranules on top. What a job needs above its peak to run without source calls is mostly less.
-/// A demand that remaps again and again pays source calls in every period; once what was remapped since the last
-/// creation passes kBudgetShare times that peak, a miss creates after all. A limit overrides this: what the budget
-/// refuses is taken from idle memory by the trim rung.
+/// From such a source: the least segment for a large block that needs `bytes`. No other pair of numbers beats PyTorch's
+/// reserved memory and its calls on as many of the nine traces.
+constexpr std::size_t least_segment_bytes(std::size_t bytes) noexcept {
+  return bytes < 20 * kMiB ? kSharedSegmentBytes : bytes;
+}
+
+/// Remap: decommit idle granules elsewhere and commit them where the need is, so that reserved does not rise. Only
+/// where much lies idle: a miss creates as long as no more is reserved than the highest active ever was, and
+/// `slack` (a share of that) and kSlackGranules, or one shared segment, on top. What a job needs above its peak to
+/// run without source calls is mostly less. A demand that remaps again and again pays source calls in every period;
+/// once what was remapped since the last creation passes kBudgetShare times that peak, a miss creates after all. A
+/// limit overrides this: what the budget refuses is taken from idle memory by the trim rung.
 class RemapPolicy {
  public:
   static constexpr std::size_t kSlackGranules = 8;
@@ -55,7 +60,7 @@ class RemapPolicy {
   /// `fences` as those of the allocator: null where there is no stream order.
   RemapPolicy(const Options& options, const SourceTraits& traits, const StreamFences* fences) noexcept
       : slack_(traits.whole_only ? std::max(options.remap_slack, kSlackOfSegments) : options.remap_slack),
-        granule_slack_(kSlackGranules * traits.granule_bytes),
+        granule_slack_(traits.shared_segments ? kSharedSegmentBytes : kSlackGranules * traits.granule_bytes),
         stream_order_(fences != nullptr) {}
 
   /// Active bytes were that high. Unlike the peak in the statistics this one is never reset.

@@ -86,7 +86,8 @@ class Heap {
   /// A new range: one hole, or one free block when it came with memory. May allocate; fails with no change.
   void add_range(const SourceRange& range, RangeKind kind, bool committed);
   /// Claims the run of free blocks and holes for the need that takes the fewest new bytes (ties: lowest address), and
-  /// up to wish_bytes of holes behind it. Nothing if no range has such a run. Cost: O(holes).
+  /// up to wish_bytes of holes behind it. Nothing if no range has such a run. Looks at the newest kScannedHoles holes of
+  /// each size only, unless none of them will do. Cost: O(granules of the need), or with all holes O(holes) times that.
   std::optional<Claim> claim_growth(const Need& need, std::size_t wish_bytes);
   /// Claims the free blocks and holes that hold [address, address + bytes). Requires that `first` holds the address, and
   /// that nothing else lies there.
@@ -139,6 +140,9 @@ class Heap {
 
  private:
   static constexpr std::size_t kRoom = 4;  // blocks that one operation may create
+  static constexpr std::size_t kHoleBins = 12;
+  /// Of a bin. More are as many cache misses, and no trace or generator has them.
+  static constexpr std::size_t kScannedHoles = 128;
   using Live = BlockTable::Live;
   struct Window;
   struct IdleRule;
@@ -164,17 +168,18 @@ class Heap {
   bool is_hole(BlockIndex block) const noexcept;
   bool vacant(BlockIndex block) const noexcept;
   std::uint32_t range_of(BlockIndex block) const noexcept;
-  /// Cost: O(blocks of the run).
-  void consider_run(BlockIndex first, std::size_t bytes, Window& best) const noexcept;
-  void consider_window(Window window, std::size_t excess, Window& best) const noexcept;
-  /// The first block of the run that the hole is the first hole of; kNoBlock if another is before it. Cost: O(1).
-  BlockIndex run_of_first_hole(BlockIndex hole) const noexcept;
+  void consider_window(BlockIndex first, std::size_t bytes, Window& best) const noexcept;
+  /// Looks at up to most_holes of each bin.
+  Window best_window(std::size_t block_class, std::size_t bytes, std::size_t most_holes) const noexcept;
   /// Requires room for the pieces.
   void claim_blocks(BlockIndex first, BlockIndex last, Claim& claim) noexcept;
   /// A neighbour's state changed: a free block beside it may count as split now, or no longer.
   void recount_split(BlockIndex block) noexcept;
+  /// The list of holes of its class and of about its size.
+  BlockIndex& holes_like(const Block& hole) noexcept;
   void link_hole(BlockIndex block) noexcept;
   void unlink_hole(BlockIndex block) noexcept;
+  void resize_hole(BlockIndex block, std::size_t bytes) noexcept;
   /// Cuts a hole after `bytes`. Returns the rest.
   BlockIndex split_hole(BlockIndex block, std::size_t bytes) noexcept;
   /// Cuts a free block in two. Returns the second, which is free too: who calls this makes one of them something else.
@@ -184,8 +189,12 @@ class Heap {
   BlockIndex isolate_granules(BlockIndex block, std::size_t bytes) noexcept;
   Address place(const Block& block, const Need& need) const noexcept;
   using Seen = std::array<std::uint64_t, kGaugeCount>;
-  void audit_range(std::uint32_t slot, Seen& seen, std::size_t& free_blocks) const;
-  void audit_index(std::size_t free_blocks) const;
+  struct Indexed {
+    std::size_t free_blocks = 0;
+    std::size_t holes = 0;
+  };
+  void audit_range(std::uint32_t slot, Seen& seen, Indexed& indexed) const;
+  void audit_index(const Indexed& expected) const;
   std::size_t whole_granules(const Block& block, bool whole_ranges) const noexcept;
   std::size_t idle_bytes(const Block& block, const IdleRule& rule) const noexcept;
   /// Of idle blocks the smallest that is enough, and the largest; ties to the lowest bin, and there to the newest.
@@ -195,7 +204,8 @@ class Heap {
   mutable SpinLock lock_;
   BlockTable blocks_;
   std::array<FreeIndex, kClassCount> index_;
-  BlockIndex first_hole_ = kNoBlock;  // chained through the bin links
+  /// By class, and by powers of two in granules; chained through the bin links.
+  std::array<std::array<BlockIndex, kHoleBins>, kClassCount> holes_{};
   std::vector<Range> ranges_;
   std::uint32_t unused_slot_ = 0;  // none before it
   std::array<std::size_t, kClassCount> committed_bytes_{};

@@ -4,7 +4,7 @@
 
 namespace cistern {
 
-void Heap::audit_range(std::uint32_t slot, Seen& seen, std::size_t& free_blocks) const {
+void Heap::audit_range(std::uint32_t slot, Seen& seen, Indexed& indexed) const {
   const Range& range = ranges_[slot];
   std::size_t committed = 0;
   Address at = range.source.address;
@@ -27,11 +27,12 @@ void Heap::audit_range(std::uint32_t slot, Seen& seen, std::size_t& free_blocks)
     if (state == BlockState::kHole) {
       CISTERN_CHECK_EQ((block.address() - range.source.address) % rules_.granule_bytes, 0u);
       CISTERN_CHECK_EQ(bytes % rules_.granule_bytes, 0u);
+      ++indexed.holes;
     } else {
       committed += state == BlockState::kClaimed ? block.requested_bytes() : bytes;
     }
     if (state == BlockState::kFree) {
-      ++free_blocks;
+      ++indexed.free_blocks;
       const auto in_use = [&](BlockIndex i) { return i != kNoBlock && blocks_[i].state() != BlockState::kHole; };
       CISTERN_CHECK_EQ(block.split(), in_use(block.prev) || in_use(block.next));
       if (block.split()) {
@@ -55,8 +56,8 @@ void Heap::audit_range(std::uint32_t slot, Seen& seen, std::size_t& free_blocks)
   CISTERN_CHECK_EQ(committed, range.committed_bytes);  // I5
 }
 
-void Heap::audit_index(std::size_t free_blocks) const {
-  std::size_t indexed = 0;
+void Heap::audit_index(const Indexed& expected) const {
+  Indexed indexed;
   for (std::size_t which = 0; which < index_.size(); ++which) {
     for (std::uint32_t bin = 0; bin < kBinCount; ++bin) {
       CISTERN_CHECK_EQ(index_[which].bit(bin), index_[which].head(bin) != kNoBlock);  // I4
@@ -66,23 +67,36 @@ void Heap::audit_index(std::size_t free_blocks) const {
         CISTERN_CHECK_EQ(bin_of(blocks_[i].bytes()), bin);  // I3
         CISTERN_CHECK_EQ(blocks_[i].bin_prev, before);
         CISTERN_CHECK_EQ(blocks_[i].block_class(), which);
-        ++indexed;
+        ++indexed.free_blocks;
+      }
+    }
+    for (std::size_t bin = 0; bin < kHoleBins; ++bin) {
+      BlockIndex before = kNoBlock;
+      for (BlockIndex i = holes_[which][bin]; i != kNoBlock; before = i, i = blocks_[i].bin_next) {
+        const std::size_t granules = blocks_[i].bytes() / rules_.granule_bytes;
+        CISTERN_CHECK_EQ(static_cast<int>(blocks_[i].state()), static_cast<int>(BlockState::kHole));
+        CISTERN_CHECK_LE(std::size_t{1} << bin, granules);  // I3
+        if (bin + 1 < kHoleBins) CISTERN_CHECK_LE(granules, (std::size_t{2} << bin) - 1);
+        CISTERN_CHECK_EQ(blocks_[i].bin_prev, before);
+        CISTERN_CHECK_EQ(blocks_[i].block_class(), which);
+        ++indexed.holes;
       }
     }
   }
-  CISTERN_CHECK_EQ(indexed, free_blocks);  // I3: every free block is in a bin, once
+  CISTERN_CHECK_EQ(indexed.free_blocks, expected.free_blocks);  // I3: every free block and hole is in a bin, once
+  CISTERN_CHECK_EQ(indexed.holes, expected.holes);
 }
 
 void Heap::audit() const {
   std::array<Seen, kCountedCount> seen{};
-  std::size_t free_blocks = 0;
+  Indexed indexed;
   std::size_t committed = 0;
   for (std::uint32_t slot = 0; slot < ranges_.size(); ++slot) {
     if (ranges_[slot].border == kNoBlock) continue;
-    audit_range(slot, seen[ranges_[slot].small ? kSmallBlocks : kLargeBlocks], free_blocks);
+    audit_range(slot, seen[ranges_[slot].small ? kSmallBlocks : kLargeBlocks], indexed);
     committed += ranges_[slot].committed_bytes;
   }
-  audit_index(free_blocks);
+  audit_index(indexed);
   CISTERN_CHECK_EQ(committed, committed_bytes());  // I5
   for (std::size_t kind = 0; kind < kGaugeCount; ++kind) {
     seen[kAllBlocks][kind] = seen[kSmallBlocks][kind] + seen[kLargeBlocks][kind];

@@ -1,4 +1,6 @@
 // Growing and trimming: memory comes and goes in two steps, so that no source is called under a heap's lock.
+#include <bit>
+
 #include "cistern/base/check.hpp"
 #include "cistern/base/mutant.hpp"
 #include "cistern/core/heap_hot_path.hpp"
@@ -44,18 +46,32 @@ std::uint32_t Heap::range_of(BlockIndex index) const noexcept {
   return slot;
 }
 
+BlockIndex& Heap::holes_like(const Block& hole) noexcept {
+  const auto log2 = static_cast<std::size_t>(std::bit_width(hole.bytes() / rules_.granule_bytes)) - 1;
+  return holes_[hole.block_class()][std::min(log2, kHoleBins - 1)];
+}
+
 void Heap::link_hole(BlockIndex index) noexcept {
-  blocks_[index].bin_prev = kNoBlock;
-  blocks_[index].bin_next = first_hole_;
-  if (first_hole_ != kNoBlock) blocks_[first_hole_].bin_prev = index;
-  first_hole_ = index;
+  Block& block = blocks_[index];
+  BlockIndex& head = holes_like(block);
+  block.bin_prev = kNoBlock;
+  block.bin_next = head;
+  if (head != kNoBlock) blocks_[head].bin_prev = index;
+  head = index;
 }
 
 void Heap::unlink_hole(BlockIndex index) noexcept {
   const Block& block = blocks_[index];
   if (block.bin_next != kNoBlock) blocks_[block.bin_next].bin_prev = block.bin_prev;
   if (block.bin_prev != kNoBlock) blocks_[block.bin_prev].bin_next = block.bin_next;
-  else first_hole_ = block.bin_next;
+  else holes_like(block) = block.bin_next;
+}
+
+void Heap::resize_hole(BlockIndex index, std::size_t bytes) noexcept {
+  unlink_hole(index);
+  blocks_[index].set_bytes(bytes);
+  if (CISTERN_MUTANT(I3_hole_not_linked_again)) return;
+  link_hole(index);
 }
 
 void Heap::recount_split(BlockIndex index) noexcept {
@@ -73,7 +89,7 @@ void Heap::become_hole(BlockIndex index) noexcept {
     unlink(next);
   }
   if (const BlockIndex prev = block.prev; is_hole(prev)) {
-    blocks_[prev].set_bytes(blocks_[prev].bytes() + block.bytes());
+    resize_hole(prev, blocks_[prev].bytes() + block.bytes());
     unlink(index);
     index = prev;
   } else {
@@ -84,10 +100,10 @@ void Heap::become_hole(BlockIndex index) noexcept {
 }
 
 BlockIndex Heap::split_hole(BlockIndex index, std::size_t bytes) noexcept {
-  Block& block = blocks_[index];
+  const Block& block = blocks_[index];
   const Block piece(block.address() + bytes, block.bytes() - bytes, block.block_class(), BlockState::kHole);
   const BlockIndex rest = link_new(piece, index, block.next);
-  block.set_bytes(bytes);
+  resize_hole(index, bytes);
   link_hole(rest);
   return rest;
 }
@@ -134,54 +150,44 @@ void Heap::remove_range(std::uint32_t slot) noexcept {
   unused_slot_ = std::min(unused_slot_, slot);
 }
 
-void Heap::consider_run(BlockIndex run, std::size_t bytes, Window& best) const noexcept {
-  std::size_t total = 0;  // of the blocks from `first` to `last`
+void Heap::consider_window(BlockIndex first, std::size_t bytes, Window& best) const noexcept {
+  Window window;
+  window.first = first;
+  std::size_t total = 0;
   std::size_t holes = 0;
-  BlockIndex last = kNoBlock;
-  BlockIndex end = run;
-  for (BlockIndex first = run; vacant(first); first = blocks_[first].next) {
-    for (; total < bytes; end = blocks_[end].next) {
-      if (!vacant(end)) return;  // the run ends before the need is met
-      total += blocks_[end].bytes();
-      if (is_hole(end)) holes += blocks_[end].bytes();
-      last = end;
-    }
-    Window window;
-    window.first = first;
-    window.last = last;
-    window.commit_bytes = holes;
-    consider_window(window, total - bytes, best);
-    total -= blocks_[first].bytes();
-    if (is_hole(first)) holes -= blocks_[first].bytes();
+  for (BlockIndex index = first; total < bytes; index = blocks_[index].next) {
+    if (!vacant(index)) return;  // the run ends before the need is met
+    total += blocks_[index].bytes();
+    if (is_hole(index)) holes += blocks_[index].bytes();
+    window.last = index;
   }
-}
-
-void Heap::consider_window(Window window, std::size_t excess, Window& best) const noexcept {
-  const Block& first = blocks_[window.first];
-  const Block& last = blocks_[window.last];
+  std::size_t excess = total - bytes;
   if (is_hole(window.last)) {
-    window.cut_back = round_down(std::min(excess, last.bytes()), rules_.granule_bytes);
+    window.cut_back = round_down(std::min(excess, blocks_[window.last].bytes()), rules_.granule_bytes);
     excess -= window.cut_back;
   }
-  if (window.first != window.last && is_hole(window.first)) {
-    window.cut_front = round_down(std::min(excess, first.bytes()), rules_.granule_bytes);
-    if (window.cut_front == first.bytes()) return;  // the next window is the same without it
+  if (first != window.last && is_hole(first)) {
+    window.cut_front = round_down(std::min(excess, blocks_[first].bytes()), rules_.granule_bytes);
+    if (window.cut_front == blocks_[first].bytes()) return;  // a later window is the same without it
   }
-  window.commit_bytes -= window.cut_front + window.cut_back;
-  window.address = first.address() + window.cut_front;
+  window.commit_bytes = holes - window.cut_front - window.cut_back;
+  window.address = blocks_[first].address() + window.cut_front;
   if (window.commit_bytes < best.commit_bytes ||
       (window.commit_bytes == best.commit_bytes && window.address < best.address)) {
     best = window;
   }
 }
 
-BlockIndex Heap::run_of_first_hole(BlockIndex hole) const noexcept {
-  BlockIndex first = hole;
-  while (vacant(blocks_[first].prev)) {
-    first = blocks_[first].prev;
-    if (is_hole(first)) return kNoBlock;
+Heap::Window Heap::best_window(std::size_t block_class, std::size_t bytes, std::size_t most_holes) const noexcept {
+  Window best;
+  for (BlockIndex hole : holes_[block_class]) {
+    for (std::size_t seen = 0; hole != kNoBlock && seen < most_holes; ++seen, hole = blocks_[hole].bin_next) {
+      // Of the windows in which it is the first hole there are two: with the free block in front of it, and without.
+      if (const BlockIndex before = blocks_[hole].prev; vacant(before)) consider_window(before, bytes, best);
+      consider_window(hole, bytes, best);
+    }
   }
-  return first;
+  return best;
 }
 
 std::optional<Claim> Heap::claim_growth(const Need& need, std::size_t wish_bytes) {
@@ -189,11 +195,8 @@ std::optional<Claim> Heap::claim_growth(const Need& need, std::size_t wish_bytes
   blocks_.prepare(kRoom);
   const std::size_t bytes = need.span_bytes(rules_.least_block_bytes);
   const std::size_t block_class = need.block_class;
-  Window best;
-  for (BlockIndex hole = first_hole_; hole != kNoBlock; hole = blocks_[hole].bin_next) {
-    if (blocks_[hole].block_class() != block_class) continue;
-    if (const BlockIndex run = run_of_first_hole(hole); run != kNoBlock) consider_run(run, bytes, best);
-  }
+  Window best = best_window(block_class, bytes, kScannedHoles);
+  if (best.first == kNoBlock) best = best_window(block_class, bytes, ~std::size_t{0});
   if (best.first == kNoBlock) return std::nullopt;
   if (wish_bytes > best.commit_bytes) {
     best.cut_back -= std::min(best.cut_back, round_up(wish_bytes - best.commit_bytes, rules_.granule_bytes));
