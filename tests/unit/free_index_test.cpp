@@ -62,18 +62,21 @@ TEST_F(FreeIndexTest, KnowsTheNextAndTheLastBinThatIsNotEmpty) {
   EXPECT_EQ(free_.last_bin(low - 1), kBinCount);
 }
 
-TEST_F(FreeIndexTest, BreaksTiesByTheLowestAddress) {
+TEST_F(FreeIndexTest, TakesTheNewestOrLookingExactlyTheLowestOfThoseAlike) {
   add(4096, 0x3000);
   const BlockIndex lowest = add(4096, 0x1000);
-  add(4096, 0x2000);
-  EXPECT_EQ(free_.fit(table_, 4096), lowest);
+  const BlockIndex newest = add(4096, 0x2000);
+  EXPECT_EQ(free_.fit(table_, 4096), newest);
   EXPECT_EQ(free_.fit_exactly(table_, 4096), lowest);
 }
 
-TEST_F(FreeIndexTest, LooksAtFourEntriesOfTheOwnBinOnly) {
+TEST_F(FreeIndexTest, LooksAtTheNewestOfTheOwnBinOnly) {
   const BlockIndex deep = add(4608 - 64, 0x9000);
-  for (Address i = 1; i <= 4; ++i) add(4096, i * 0x1000);  // newer, so ahead of it in the list
-  EXPECT_EQ(free_.fit(table_, 4500), kNoBlock) << "beyond the fourth";
+  add(4096, 0x1000);
+  EXPECT_EQ(free_.fit(table_, 4500), kNoBlock) << "behind the newest";
+  EXPECT_EQ(free_.fit_exactly(table_, 4500), deep);
+  const BlockIndex larger = add(64 * 1024, 0x20000);
+  EXPECT_EQ(free_.fit(table_, 4500), larger);
   EXPECT_EQ(free_.fit_exactly(table_, 4500), deep);
 }
 

@@ -50,14 +50,6 @@ class FreeIndex {
   BlockIndex head(std::uint32_t bin) const noexcept { return heads_[bin]; }
   bool bit(std::uint32_t bin) const noexcept { return ((words_[bin / 64] >> (bin % 64)) & 1) != 0; }
 
-  /// Calls visit(index) for every free block, by rising bins. The visitor must not change the index.
-  template <class Visitor>
-  void for_each(const BlockTable& blocks, Visitor&& visit) const {
-    for (std::uint32_t bin = next_bin(0); bin < kBinCount; bin = next_bin(bin + 1)) {
-      for (BlockIndex i = heads_[bin]; i != kNoBlock; i = blocks[i].bin_next) visit(i);
-    }
-  }
-
  private:
   void link(BlockTable& blocks, BlockIndex index, std::uint32_t bin) noexcept;
   void unlink(BlockTable& blocks, BlockIndex index, std::uint32_t bin) noexcept;
