@@ -66,7 +66,7 @@ std::vector<Golden> golden_placements() {
   return result;
 }
 
-/// As `cistern replay --strategy` does without other flags.
+/// As `cistern replay --strategy` does without other flags; the plan is what the quick passes find, whatever the time.
 ReplayResult replay_as_program_does(const ReplayProgram& program, Strategy strategy) {
   SimulatedSource source;
   Options options;
@@ -75,7 +75,10 @@ ReplayResult replay_as_program_does(const ReplayProgram& program, Strategy strat
     options.preallocate = Amount{default_preallocate_bytes(program, source.traits().granule_bytes)};
   }
   if (strategy == Strategy::kPlan) {
-    const PlanOptions plan{.unit_bytes = options.least_block_bytes, .granule_bytes = source.traits().granule_bytes};
+    PlanOptions plan;
+    plan.unit_bytes = options.least_block_bytes;
+    plan.granule_bytes = source.traits().granule_bytes;
+    plan.seconds = 0.0;
     options.plan = std::make_shared<const Plan>(make_plan(program, plan).plan);
   }
   return replay(program, options, source);

@@ -9,6 +9,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 HEADER = "trace,strategy,peak_reserved_bytes,placement_hash"
@@ -22,10 +23,14 @@ def main():
         trace, strategy, rest = line.split(",", 2)
         lines[trace, strategy] = rest
     for path in sorted(path for folder in folders for path in folder.glob("*.gz")):
-        command = [program, "replay", str(path), "--strategy", "growth,preallocate,plan", "--repeat", "1", "--json"]
-        for run in json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["runs"]:
-            name = path.name.split(".")[0]
-            lines[name, run["strategy"]] = f'{run["peak_reserved_bytes"]},{run["placement_hash"]}'
+        name = path.name.split(".")[0]
+        with tempfile.TemporaryDirectory() as folder:
+            plan = pathlib.Path(folder, "plan")
+            subprocess.run([program, "plan", path, "-o", plan, "--seconds", "0"], check=True, stdout=subprocess.DEVNULL)
+            for strategy in ([], ["--strategy=preallocate"], ["--strategy=plan", "--plan", plan]):
+                command = [program, "replay", path, *strategy, "--repeat", "1", "--json"]
+                (run,) = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["runs"]
+                lines[name, run["strategy"]] = f'{run["peak_reserved_bytes"]},{run["placement_hash"]}'
     golden.write_text("\n".join([HEADER, *(",".join([*key, lines[key]]) for key in sorted(lines))]) + "\n")
 
 
