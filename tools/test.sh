@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every check, cheapest first; stops at the first that fails. The last thing it prints is ctest's summary.
-#   tools/test.sh                 all of it: under 30 minutes from nothing on two cores
+#   tools/test.sh                 all of it: 40 to 50 minutes from nothing on two cores
 #   tools/test.sh --preset NAME   one stage: style, clang, dev, audit, asan, tsan or full
 #   tools/test.sh --long          the long tier instead: each tests/long/*.sh, with a log in docs/long-tier.log
 set -euo pipefail
