@@ -22,8 +22,8 @@ enum class BlockState : std::uint8_t {
   kClaimed,  ///< Taken out of circulation by a growth or trim in progress; memory may come or go.
 };
 
-/// Half a cache line. Addresses and sizes are below 2^48; the rest shares their
-/// words. A free block has no requested bytes, and only free blocks and holes need links to others of their kind.
+/// Half a cache line. Addresses and sizes are below 2^48; the rest shares their words. A free block has no requested
+/// bytes, and only free blocks and holes need links to others of their kind.
 class Block {
  public:
   /// When a free was (see FreeEpochs).
